@@ -1,4 +1,4 @@
-"""What the fit needs of one series: its sums, its starts of workers, and the small tables that say what ran where."""
+"""The input of the fit from one series: its sums, its starts of workers, and the small tables of placements."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Works = Mapping[tuple[str, str], TopologyWork]
 
 @dataclass(frozen=True)
 class RunSums:
-    """Everything of one run; topologies by their ids. `works` of those whose components' costs are stated, but for ones
-    with ackers: the fit leaves them out. `window_s`: length of the windows of `activity` and `machine_cpu`; `begun_s`:
-    of processes, by topology, machine, port and id. `*_of_spans`: of starts and joins."""
+    """The data of one run; topologies by their ids. `works`: of topologies whose components' costs are stated, except
+    those with ackers, which the fit leaves out. `window_s`: length of the windows of `activity` and `machine_cpu`;
+    `begun_s`: of processes, by topology, machine, port and id. `*_of_spans`: of starts and joins."""
 
-    run_id: str  # with its series, so that it is the only one of that name
+    run_id: str  # with its series, so that it is unique
     works: Mapping[str, TopologyWork]
     activity: tuple[Row, ...]
     machine_cpu: tuple[Row, ...]
@@ -34,7 +34,7 @@ class RunSums:
     cpu_of_spans: Mapping[Span, float]
     tuples_of_spans: tuple[tuple[Span, Row], ...]
     speeds: tuple[Row, ...]
-    cores: Mapping[str, float]  # of each machine, where known
+    cores: Mapping[str, float]  # of each machine, if known
     latencies: tuple[Row, ...]
     intervals: tuple[Row, ...]
     zeros_s: Mapping[str, float]  # of events
@@ -47,17 +47,17 @@ class RunSums:
 def collect(
     spark: SparkSession, stored: Callable[[str], DataFrame], small: Callable[[str], list[Row]], works: Works, label: str
 ) -> list[RunSums]:
-    """`stored`: a table as Spark reads it; `small`: rows of a small one. Complete runs only."""
+    """Return the data of complete runs. `stored`: a table as Spark reads it; `small`: rows of a small one."""
     lines, samples = stored("worker_lines"), stored("machine_samples")
     runs = [row["run_id"] for row in small("runs") if row["status"] == "complete"]
     length_s = sums.window_s(small("zeros"))
     processes = sums.processes(lines)
     ids = topology_ids(small("topologies"), processes)
     placements = stored("placements")
-    placed = _first_rounds(placements)
-    groups = starts.merge(starts.start_groups(starts.orders(small("events"), placed, ids), processes))
-    joined = starts.joins(small("phases"), small("events"), groups)
-    spans = [*(group.span for group in groups), *(join.span for join in joined)]
+    first_rounds = _first_rounds(placements)
+    groups = starts.merge(starts.start_groups(starts.orders(small("events"), first_rounds, ids), processes))
+    joins = starts.joins(small("phases"), small("events"), groups)
+    spans = [*(group.span for group in groups), *(join.span for join in joins)]
     cpu = sums.cpu_in_spans(spark, samples, spans) if spans else {}
     tuples = sums.tuples_in_spans(spark, lines, spans) if spans else []
     tables = {
@@ -80,7 +80,7 @@ def collect(
             activity=of(run_id, "activity"),
             machine_cpu=of(run_id, "machine_cpu"),
             starts=tuple(group for group in groups if group.run_id == run_id),
-            joins=tuple(join for join in joined if join.run_id == run_id),
+            joins=tuple(join for join in joins if join.run_id == run_id),
             cpu_of_spans={span: value for span, value in cpu.items() if span.run_id == run_id},
             tuples_of_spans=tuple(each for each in tuples if each[0].run_id == run_id),
             speeds=of(run_id, "speeds"),
@@ -102,21 +102,21 @@ def _process(row: Row) -> tuple[str, str, int, int]:
 
 
 def topology_ids(topologies: Iterable[Row], processes: Iterable[Row]) -> dict[tuple[str, str], str]:
-    """By run and name. Older records have no id: the only topology's is that of the run's lines."""
-    seen: dict[str, set[str]] = {}
+    """Return ids by run and name. Older records have no id: the only topology's is that of the run's lines."""
+    ids_by_run: dict[str, set[str]] = {}
     for process in processes:
-        seen.setdefault(process["run_id"], set()).add(process["topology"])
-    found = {}
+        ids_by_run.setdefault(process["run_id"], set()).add(process["topology"])
+    ids = {}
     for row in topologies:
-        of_lines = seen.get(row["run_id"], set())
+        of_lines = ids_by_run.get(row["run_id"], set())
         topology = row["topology_id"] or (min(of_lines) if len(of_lines) == 1 else None)
         if topology is not None:
-            found[row["run_id"], row["topology"]] = topology
-    return found
+            ids[row["run_id"], row["topology"]] = topology
+    return ids
 
 
 def _first_rounds(placements: DataFrame) -> list[Row]:
-    """When each topology was placed first: the last round before which none of it had a slot."""
+    """Return when each topology was placed first: the last round before which none of it had a slot."""
     from pyspark.sql import functions as f
 
     rounds = placements.groupBy("run_id", "topology", "t_s").agg(f.count("slot").alias("placed"))
@@ -125,12 +125,12 @@ def _first_rounds(placements: DataFrame) -> list[Row]:
     before = rounds.join(first, ["run_id", "topology"], how="inner").where(
         (f.col("placed") == 0) & (f.col("t_s") < f.col("placed_from_s"))
     )
-    found = before.groupBy("run_id", "topology").agg(f.max("t_s").alias("placed_s"))
-    return [row.asDict() for row in found.collect()]
+    result = before.groupBy("run_id", "topology").agg(f.max("t_s").alias("placed_s"))
+    return [row.asDict() for row in result.collect()]
 
 
 def _by_run(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    rows_by_run: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["run_id"], []).append(row)
-    return found
+        rows_by_run.setdefault(row["run_id"], []).append(row)
+    return rows_by_run

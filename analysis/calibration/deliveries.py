@@ -1,4 +1,4 @@
-"""Of what components emit, what leaves the worker: known from where tasks are, since an even grouping deals evenly."""
+"""The part of components' output that leaves the worker, from the places of tasks, as an even grouping deals evenly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVEN = ("shuffle", "fields", "none", "local_or_shuffle", "all")
 
 @dataclass(frozen=True)
 class Deliveries:
-    """To tasks of other workers: how many, and their kilobytes without Storm's frame."""
+    """Tuples to tasks of other workers: how many, and their kilobytes without Storm's frame."""
 
     remote: float = 0.0
     kilobytes: float = 0.0
@@ -23,8 +23,8 @@ class Deliveries:
 
 
 def is_dealt_evenly(work: TopologyWork) -> bool:
-    """Whether it is known how many tuples leave a worker: every component has one stream, dealt in a way we know, and
-    none by routes of its own."""
+    """Return whether it is known how many tuples leave a worker: every component has one stream with a known
+    distribution, and none has routes of its own."""
     streams: dict[str, set[str]] = {}
     for edge in work.edges:
         streams.setdefault(edge.source, set()).add(edge.stream)
@@ -33,23 +33,24 @@ def is_dealt_evenly(work: TopologyWork) -> bool:
 
 
 def remote_shares(edge: EdgeWork, work: TopologyWork, here: Mapping[str, int]) -> float:
-    """Deliveries to other workers per tuple emitted on the edge in a worker that has `here` tasks of components."""
+    """Return deliveries to other workers per tuple emitted on the edge in a worker that has `here` tasks of
+    components."""
     tasks = next(len(component.tasks) for component in work.components if component.name == edge.target)
-    own = min(here.get(edge.target, 0), tasks)
+    local_tasks = min(here.get(edge.target, 0), tasks)
     if edge.grouping == "all":
-        return float(tasks - own)
-    if edge.grouping == "local_or_shuffle" and own:
+        return float(tasks - local_tasks)
+    if edge.grouping == "local_or_shuffle" and local_tasks:
         return 0.0
-    return 1.0 - own / tasks
+    return 1.0 - local_tasks / tasks
 
 
 def of_worker(work: TopologyWork, rows: Iterable[Row]) -> Deliveries:
-    """Of one process of a worker in one window; `rows` are those of its components."""
-    found = {row["component"]: row for row in rows}
-    here = {name: row["tasks"] for name, row in found.items()}
+    """Return the deliveries of one process of a worker in one window; `rows` are those of its components."""
+    rows_by_component = {row["component"]: row for row in rows}
+    task_counts = {name: row["tasks"] for name, row in rows_by_component.items()}
     total = Deliveries()
     for edge in work.edges:
-        if edge.source in found:
-            remote = (found[edge.source]["emitted"] or 0) * remote_shares(edge, work, here)
-            total += Deliveries(remote, remote * edge.tuple_bytes / 1000.0)
+        if edge.source in rows_by_component:
+            tuples = (rows_by_component[edge.source]["emitted"] or 0) * remote_shares(edge, work, task_counts)
+            total += Deliveries(tuples, tuples * edge.tuple_bytes / 1000.0)
     return total

@@ -1,7 +1,7 @@
 """Costs of the simulator from sums of runs. Pure: numpy over at most a few thousand rows.
 
 Each parameter is fitted over all runs together; its 95 % interval is Student's over the same fit with one run left out
-at a time (the jackknife). What the data cannot tell apart keeps its default, and the reason says so.
+at a time (the jackknife). A parameter that the data cannot separate keeps its default, and the reason says so.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ LEAST_PAIRS = 30
 
 
 def fit_costs(runs: Sequence[RunSums], default: Costs = DEFAULT) -> list[Estimate]:
-    """All parameters, in the order of Costs."""
-    found: dict[str, Estimate] = {}
-    known = default
+    """Return estimates of all parameters, in the order of Costs."""
+    estimates_by_name: dict[str, Estimate] = {}
+    costs = default
     for part in (tuple_estimates, start_estimates, _hops, _noise):
-        estimates = part(runs, known)
-        found |= {each.name: each for each in estimates}
-        known = with_estimates(known, estimates)
-    unfitted = "nothing in a record says it"
+        estimates = part(runs, costs)
+        estimates_by_name |= {each.name: each for each in estimates}
+        costs = with_estimates(costs, estimates)
+    reason = "nothing in a record says it"
     return [
-        found.get(each.name) or Estimate(each.name, None, getattr(default, each.name), None, None, 0, unfitted)
+        estimates_by_name.get(each.name)
+        or Estimate(each.name, None, getattr(default, each.name), None, None, 0, reason)
         for each in fields(Costs)
     ]
 
 
 def given_costs(costs: Costs) -> list[Estimate]:
-    """Of no fit."""
+    """Return estimates for costs that were given, not fitted."""
     return [Estimate(name, float(value), value, None, None, 0, "given") for name, value in asdict(costs).items()]
 
 
 def costs_of(estimates: Sequence[Estimate]) -> Costs:
-    """The fitted ones, over the defaults."""
+    """Return the fitted costs over the defaults."""
     return Costs(**{each.name: each.default if each.value is None else each.value for each in estimates})
 
 
@@ -54,17 +55,17 @@ def _hops(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
     rows = [hop_rows(run, default) for run in runs]
     parts = [_hop_linear(each, default) for each in rows if each]
     if not parts:
-        why = "no side of an event was free of queues: latency says nothing of the way"
-        return [default_estimate(name, default, why) for name in ("hop_ms", "remote_hop_ms")]
+        reason = "no side of an event was free of queues: latency says nothing of the way"
+        return [default_estimate(name, default, reason) for name in ("hop_ms", "remote_hop_ms")]
     return linear_estimates(parts, default, ("hop_ms", "remote_hop_ms"))
 
 
 def _hop_linear(rows: Sequence[HopRow], default: Costs) -> Linear:
-    """What matters most first: between workers."""
+    """Return the fit of hops; those between workers come first, as they matter most."""
     names = ("remote_hop_ms", "hop_ms")
     x = np.array([[row.remote, row.local] for row in rows]).reshape(-1, 2)
-    fixed = tuple(getattr(default, name) for name in names)
-    return Linear(names, fixed, x, np.array([row.ms for row in rows]), LEAST_HOP_ROWS)
+    defaults = tuple(getattr(default, name) for name in names)
+    return Linear(names, defaults, x, np.array([row.ms for row in rows]), LEAST_HOP_ROWS)
 
 
 def _noise(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
@@ -76,7 +77,7 @@ def _noise(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
 
 
 def _noise_sums(run: RunSums) -> tuple[float, int] | None:
-    """Sum of squared variations of speed, second by second, and of how many seconds."""
+    """Return the sum of squared variations of speed, second by second, and the number of seconds."""
     total, pairs = 0.0, 0
     for row in run.speeds:
         work = run.works.get(row["topology"])
@@ -84,9 +85,9 @@ def _noise_sums(run: RunSums) -> tuple[float, int] | None:
         if component is None or component.kind == "spout" or not row["rates"]:
             continue
         rate = row["rates"] / row["pairs"]
-        seen = row["square"] / row["pairs"] / rate**2
+        variation = row["square"] / row["pairs"] / rate**2
         # A second has `rate` tuples, each of another cost, and begins and ends within one.
-        total += row["pairs"] * (seen - component.cost_cv2 / rate - ROUNDING / rate**2)
+        total += row["pairs"] * (variation - component.cost_cv2 / rate - ROUNDING / rate**2)
         pairs += row["pairs"]
     return (total, pairs) if pairs >= LEAST_PAIRS else None
 

@@ -1,7 +1,7 @@
-"""How long tuples take from one executor to the next, from latencies where nothing waits.
+"""The time of tuples from one executor to the next, from latencies without queues.
 
-Mean latency at the sinks is the sum over a tuple's way of services, waits and hops. Services and waits are taken away
-as the simulator has them, also those until an executor looks; what is left is shared among hops inside a worker and
+Mean latency at the sinks is the sum over a tuple's way of services, waits and hops. Services and waits are subtracted
+as the simulator has them, also those until an executor looks; the rest is shared among hops inside a worker and
 hops between two.
 """
 
@@ -26,7 +26,7 @@ LEAST_TUPLES = 100
 
 @dataclass(frozen=True)
 class HopRow:
-    """Of one side of one event: what is left of the mean latency (ms), and the hops of a mean tuple."""
+    """One side of one event: the rest of the mean latency (ms), and the hops of a mean tuple."""
 
     ms: float
     local: float
@@ -35,7 +35,7 @@ class HopRow:
 
 @dataclass(frozen=True)
 class _Way:
-    """Of a mean tuple up to where it is executed: services and waits (ms), and hops."""
+    """The way of a mean tuple up to its execution: services and waits (ms), and hops."""
 
     ms: float = 0.0
     local: float = 0.0
@@ -44,7 +44,7 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Place:
-    """What a component did on one side of an event, in tuples a second; `tasks`: of it in each slot."""
+    """A component on one side of an event, in tuples a second; `tasks`: of it in each slot."""
 
     rate: float
     service_ms: float
@@ -54,8 +54,9 @@ class _Place:
 
 
 def hop_rows(run: RunSums, costs: Costs) -> list[HopRow]:
-    """A row a steady side on which no executor is busy; none where the record does not say where tuples go."""
-    found = []
+    """Return a row for each steady side on which no executor is busy; none if the record does not say where tuples
+    go."""
+    rows = []
     for interval in (each for each in run.intervals if each["steady"]):
         topology = _topology_of(run, interval)
         work = run.works.get(topology) if topology is not None else None
@@ -67,8 +68,8 @@ def hop_rows(run: RunSums, costs: Costs) -> list[HopRow]:
             continue
         way = _mean_way(work, places)
         if way is not None:
-            found.append(HopRow(latency_ms - way.ms, way.local, way.remote))
-    return found
+            rows.append(HopRow(latency_ms - way.ms, way.local, way.remote))
+    return rows
 
 
 def _topology_of(run: RunSums, interval: Row) -> str | None:
@@ -97,38 +98,38 @@ def _places(run: RunSums, interval: Row, topology: str, work: TopologyWork, cost
         if row["topology"] == topology and begin_s <= row["window_s"] <= end_s - run.window_s
     ]
     length_s = run.window_s * len({row["window_s"] for row in rows})
-    settled = [
+    placements = [
         row for row in run.settled if all(row[key] == interval[key] for key in ("event_id", "phase", "topology"))
     ]
-    if not rows or not settled:
+    if not rows or not placements:
         return None
-    found = {}
+    places = {}
     for component in work.components:
-        mine = [row for row in rows if row["component"] == component.name]
-        here = [row for row in settled if row["component"] == component.name]
-        executed = sum(float(row["executed"] or 0) for row in mine)
-        executors = len({row["first_task"] for row in here})
+        samples = [row for row in rows if row["component"] == component.name]
+        placement = [row for row in placements if row["component"] == component.name]
+        executions = sum(float(row["executed"] or 0) for row in samples)
+        executors = len({row["first_task"] for row in placement})
         if component.kind == "spout":
-            emitted, transferred = (sum(float(row[name] or 0) for row in mine) for name in ("emitted", "transferred"))
-            # Lines have no time of a spout's tuples: theirs is that of handing them over.
-            service_ms = costs.local_emit_ms * transferred / emitted if emitted else 0.0
+            emitted, transfers = (sum(float(row[name] or 0) for row in samples) for name in ("emitted", "transferred"))
+            # Lines have no time of a spout's tuples: theirs is that of transferring them.
+            service_ms = costs.local_emit_ms * transfers / emitted if emitted else 0.0
             rate = emitted / length_s
             looks_ms = _looks_ms(work.spout_waits, rate / max(executors, 1), costs)
-            found[component.name] = _Place(rate, service_ms, looks_ms, 0.0, _tasks(here))
+            places[component.name] = _Place(rate, service_ms, looks_ms, 0.0, _tasks(placement))
             continue
-        if not executed or not here:
+        if not executions or not placement:
             return None
-        busy_ms = sum(float(row["execute_ms"] or 0) for row in mine)
-        busy = busy_ms / 1000 / length_s / executors
-        service_ms = busy_ms / executed
-        wait_ms = busy / (1 - busy) * (1 + component.cost_cv2) / 2 * service_ms if busy < 1 else 0.0
-        wait_ms += _looks_ms(work.bolt_waits, executed / length_s / executors, costs)
-        found[component.name] = _Place(executed / length_s, service_ms, wait_ms, busy, _tasks(here))
-    return found
+        busy_ms = sum(float(row["execute_ms"] or 0) for row in samples)
+        load = busy_ms / 1000 / length_s / executors
+        service_ms = busy_ms / executions
+        wait_ms = load / (1 - load) * (1 + component.cost_cv2) / 2 * service_ms if load < 1 else 0.0
+        wait_ms += _looks_ms(work.bolt_waits, executions / length_s / executors, costs)
+        places[component.name] = _Place(executions / length_s, service_ms, wait_ms, load, _tasks(placement))
+    return places
 
 
 def _looks_ms(waits: Waits, rate: float, costs: Costs) -> float:
-    """Until an executor to which so many tuples/s come looks for one."""
+    """Return the time until an executor that receives so many tuples/s looks for one."""
     sleep_s = waits.sleep_s + costs.sleep_slack_ms / 1000 if waits.sleep_s else 0.0
     mean_s, _ = idle_wait_s(np.array(rate), np.array(waits.spin_s), np.array(sleep_s))
     return 1000 * float(mean_s)
@@ -139,7 +140,7 @@ def _tasks(rows: Sequence[Row]) -> Mapping[str, int]:
 
 
 def _mean_way(work: TopologyWork, places: Mapping[str, _Place]) -> _Way | None:
-    """Of the tuples that the sinks execute."""
+    """Return the way of the tuples that the sinks execute."""
     levels = work.levels()
     ways: dict[str, _Way] = {}
     for name in sorted(levels, key=lambda name: levels[name]):
@@ -154,8 +155,8 @@ def _mean_way(work: TopologyWork, places: Mapping[str, _Place]) -> _Way | None:
         parts = [(rate / total, ways[edge.source], _remote_share(edge, work, places)) for edge, rate in come]
         ways[name] = _Way(
             sum(share * way.ms for share, way, _ in parts) + place.service_ms + place.wait_ms,
-            sum(share * (way.local + 1 - remote) for share, way, remote in parts),
-            sum(share * (way.remote + remote) for share, way, remote in parts),
+            sum(share * (way.local + 1 - portion) for share, way, portion in parts),
+            sum(share * (way.remote + portion) for share, way, portion in parts),
         )
     sources = {edge.source for edge in work.edges}
     sinks = [name for name in ways if name not in sources]
@@ -169,10 +170,10 @@ def _mean_way(work: TopologyWork, places: Mapping[str, _Place]) -> _Way | None:
 
 
 def _remote_share(edge: EdgeWork, work: TopologyWork, places: Mapping[str, _Place]) -> float:
-    """Of the deliveries on an edge, those to other workers; its sources' tasks emit alike."""
+    """Return the share of deliveries on an edge that go to other workers; its sources' tasks emit alike."""
     sources, targets = places[edge.source].tasks, places[edge.target].tasks
     tasks = sum(targets.values())
-    remote = sum(
+    deliveries = sum(
         number * remote_shares(edge, work, {edge.target: targets.get(slot, 0)}) for slot, number in sources.items()
     ) / sum(sources.values())
-    return remote / tasks if edge.grouping == "all" else remote
+    return deliveries / tasks if edge.grouping == "all" else deliveries

@@ -1,4 +1,5 @@
-"""Small fits: coefficients that are never below 0, what data cannot tell apart, and intervals by leaving runs out."""
+"""Small fits: coefficients that are never below 0, parameters that data cannot separate, and intervals by leaving runs
+out."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from scheduler_plugins.simulator.work import Costs
 
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
-OWN_SHARE = 0.02  # of a column's variation that no other column explains: with less it cannot be told from them
+OWN_SHARE = 0.02  # of a column's variation that no other column explains: with less it cannot be separated from them
 LEAST_ROWS = 10
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A parameter of Costs. `value` None: it keeps its default, for the reason `why`; `low` to `high`: 95 %, None of a
-    single run."""
+    """A parameter of Costs. `value` None: it keeps its default, for the reason `why`; `low` to `high`: 95 %, None with
+    a single run."""
 
     name: str
     value: float | None
@@ -36,8 +37,8 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Linear:
-    """y of each row from its columns, none of whose coefficients is below 0. `fixed`: what a column has where it cannot
-    be told from others; None: of no interest."""
+    """y of each row from its columns, none of whose coefficients is below 0. `fixed`: a column's coefficient if it
+    cannot be separated from others; None: of no interest."""
 
     names: tuple[str, ...]
     fixed: tuple[float | None, ...]
@@ -54,45 +55,46 @@ class Linear:
 
 @dataclass(frozen=True)
 class Solution:
-    """By name of column. A coefficient has the unit of y for one of the column's; none is below 0."""
+    """Coefficients by name of column. Each has the unit of y for one of the column's; none is below 0."""
 
     values: dict[str, float]
     unknown: dict[str, str]  # why it has none
 
 
 def solve(linear: Linear) -> Solution:
-    """Columns that say too little are taken at their default, the last of them first: the first ones matter most."""
+    """Solve; columns with too little information are taken at their default, the last of them first, as the first ones
+    matter most."""
     values: dict[str, float] = {}
-    unknown: dict[str, str] = {}
-    left, y = list(range(len(linear.names))), linear.y.copy()
-    while left:
-        shares = [_own_share(linear.x[:, left], place, linear.least_rows) for place in range(len(left))]
+    reasons: dict[str, str] = {}
+    indices, y = list(range(len(linear.names))), linear.y.copy()
+    while indices:
+        shares = [_own_share(linear.x[:, indices], place, linear.least_rows) for place in range(len(indices))]
         place = max((place for place, share in enumerate(shares) if share < OWN_SHARE), default=-1)
         if place < 0:
             break
-        column = left.pop(place)
-        name, fixed = linear.names[column], linear.fixed[column]
-        others = [linear.names[other] for other in left]
-        unknown[name] = _why_unknown(linear.x[:, column], shares[place], others, linear.least_rows)
-        y = y - linear.x[:, column] * (fixed or 0.0)
-    if left:
-        scale = np.maximum(np.abs(linear.x[:, left]).max(axis=0), 1e-12)
-        found, _ = nnls(linear.x[:, left] / scale, y)
-        values = {linear.names[column]: float(v) for column, v in zip(left, found / scale, strict=True)}
-    return Solution(values, unknown)
+        column = indices.pop(place)
+        name, default = linear.names[column], linear.fixed[column]
+        names = [linear.names[other] for other in indices]
+        reasons[name] = _why_unknown(linear.x[:, column], shares[place], names, linear.least_rows)
+        y = y - linear.x[:, column] * (default or 0.0)
+    if indices:
+        scale = np.maximum(np.abs(linear.x[:, indices]).max(axis=0), 1e-12)
+        solution, _ = nnls(linear.x[:, indices] / scale, y)
+        values = {linear.names[column]: float(v) for column, v in zip(indices, solution / scale, strict=True)}
+    return Solution(values, reasons)
 
 
 def _own_share(x: Floats, place: int, least_rows: int) -> float:
-    """Of the square of a column, the share that no combination of the others gives; 0 where it is all zero."""
-    column, others = x[:, place], np.delete(x, place, axis=1)
+    """Return the share of the square of a column that no combination of the others gives; 0 if it is all zero."""
+    column, matrix = x[:, place], np.delete(x, place, axis=1)
     size = float(column @ column)
     if size <= 0 or len(column) < least_rows:
         return 0.0
-    if not others.shape[1]:
+    if not matrix.shape[1]:
         return 1.0
-    scale = np.maximum(np.abs(others).max(axis=0), 1e-12)
-    best, *_ = np.linalg.lstsq(others / scale, column, rcond=None)
-    rest = column - (others / scale) @ best
+    scale = np.maximum(np.abs(matrix).max(axis=0), 1e-12)
+    best, *_ = np.linalg.lstsq(matrix / scale, column, rcond=None)
+    rest = column - (matrix / scale) @ best
     return float(rest @ rest) / size
 
 
@@ -105,39 +107,39 @@ def _why_unknown(column: Floats, share: float, others: Sequence[str], least_rows
 
 
 def jackknife(runs: int, fit: Callable[[Sequence[int]], float | None]) -> tuple[float | None, float | None]:
-    """The interval of what `fit` says of all runs, from what it says of all but one; None where that is nothing."""
+    """Return the interval of the fit of all runs, from the fits of all but one; None if there is none."""
     if runs < 2:
         return None, None
-    whole = fit(range(runs))
-    parts = [fit([other for other in range(runs) if other != left]) for left in range(runs)]
-    known = np.array([part for part in parts if part is not None])
-    if whole is None or len(known) < runs:
+    center = fit(range(runs))
+    parts = [fit([other for other in range(runs) if other != place]) for place in range(runs)]
+    numbers = np.array([part for part in parts if part is not None])
+    if center is None or len(numbers) < runs:
         return None, None
-    error = math.sqrt((runs - 1) / runs * float(((known - known.mean()) ** 2).sum()))
-    if whole == 0.0 and not known.any():
-        return None, None  # it is held at 0, whatever is left out: that says nothing of how far below it lies
+    error = math.sqrt((runs - 1) / runs * float(((numbers - numbers.mean()) ** 2).sum()))
+    if center == 0.0 and not numbers.any():
+        return None, None  # it is held at 0, whatever is left out: that says nothing about its distance below
     half = float(student.ppf((1 + CONFIDENCE) / 2, runs - 1)) * error
-    return max(0.0, whole - half), whole + half
+    return max(0.0, center - half), center + half
 
 
 def linear_estimates(parts: Sequence[Linear], default: Costs, wanted: Sequence[str]) -> list[Estimate]:
-    """`parts`: one a run."""
+    """Return estimates; `parts`: one a run."""
     parts = [part for part in parts if len(part.y)]
     if not parts:
         return [default_estimate(name, default, "no run has the measurements that it takes") for name in wanted]
-    whole = solve(Linear.joined(parts))
-    found = []
+    solution = solve(Linear.joined(parts))
+    estimates = []
     for name in wanted:
-        if name in whole.unknown:
-            found.append(default_estimate(name, default, whole.unknown[name]))
+        if name in solution.unknown:
+            estimates.append(default_estimate(name, default, solution.unknown[name]))
             continue
 
         def value(chosen: Sequence[int], name: str = name) -> float | None:
             return solve(Linear.joined([parts[place] for place in chosen])).values.get(name)
 
         low, high = jackknife(len(parts), value)
-        found.append(Estimate(name, whole.values[name], getattr(default, name), low, high, len(parts)))
-    return found
+        estimates.append(Estimate(name, solution.values[name], getattr(default, name), low, high, len(parts)))
+    return estimates
 
 
 def default_estimate(name: str, default: Costs, why: str) -> Estimate:
@@ -150,13 +152,13 @@ Part = TypeVar("Part")
 def estimate(
     name: str, parts: Sequence[Part], value: Callable[[Sequence[Part]], float | None], default: Costs, why: str
 ) -> Estimate:
-    """A parameter as `value` has it of all parts, one a run; where there is none or it says nothing, for the reason
-    `why`, its default."""
+    """Return a parameter as `value` gives it for all parts, one a run; if there is none, its default, for the reason
+    `why`."""
 
     def of(places: Sequence[int]) -> float | None:
         return value([parts[place] for place in places])
 
-    whole = of(range(len(parts))) if parts else None
-    if whole is None:
+    total = of(range(len(parts))) if parts else None
+    if total is None:
         return default_estimate(name, default, why)
-    return Estimate(name, whole, getattr(default, name), *jackknife(len(parts), of), len(parts))
+    return Estimate(name, total, getattr(default, name), *jackknife(len(parts), of), len(parts))

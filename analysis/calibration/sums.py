@@ -1,6 +1,6 @@
-"""What the fit of the simulator's costs needs of a series: sums by run, worker, component and window, made by Spark.
+"""The sums that the fit of the simulator's costs needs: by run, worker, component and window, made by Spark.
 
-A run has at most about MOST_WINDOWS windows, so what comes to this process does not grow with its length.
+A run has at most about MOST_WINDOWS windows, so the data in this process does not grow with its length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHORTEST_WINDOW_S, MOST_WINDOWS = 10, 100
 SECOND = (0.9, 1.1)  # lengths of lines that are of one second
-SATURATED = (0.95, 1.1)  # share of a second that one executor was busy, of one that never waits
+SATURATED = (0.95, 1.1)  # share of a second that an executor was busy which never waits
 PROCESS = ("run_id", "topology", "machine", "port", "pid")
 
 
@@ -39,19 +39,19 @@ class Span:
 
 
 def window_s(zeros: Iterable[Row]) -> int:
-    """Length of the windows: the same for all runs of a series."""
+    """Return the length of the windows: the same for all runs of a series."""
     longest_s = max((float(row["last_s"]) - float(row["first_s"]) for row in zeros), default=0.0)
     return SHORTEST_WINDOW_S * max(1, math.ceil(longest_s / (SHORTEST_WINDOW_S * MOST_WINDOWS)))
 
 
 def activity(lines: DataFrame, length_s: int) -> list[Row]:
-    """What each component did in each process of a worker, window by window.
+    """Return the activity of each component in each process of a worker, window by window.
 
-    `worker_s`: seconds that its lines are of; `task_s`: the same, summed over its tasks. What begins with `timed_` is
-    of lines that know their CPU time.
+    `worker_s`: seconds that its lines cover; `task_s`: the same, summed over its tasks. Columns that begin with
+    `timed_` are of lines that know their CPU time.
     """
-    known = f.col("cpu_ms").isNotNull()
-    found = (
+    has_cpu = f.col("cpu_ms").isNotNull()
+    sums = (
         view(lines, "task_samples", ("pid",))
         .groupBy(*PROCESS, "component", _window(length_s))
         .agg(
@@ -64,17 +64,17 @@ def activity(lines: DataFrame, length_s: int) -> list[Row]:
             f.sum("execute_ms").alias("execute_ms"),
             f.sum(f.col("queue") * f.col("dt_s")).alias("queue_s"),
             f.sum("cpu_ms").alias("cpu_ms"),
-            f.sum(f.when(known, f.col("dt_s"))).alias("timed_s"),
-            f.sum(f.when(known, f.col("executed"))).alias("timed_executed"),
-            f.sum(f.when(known, f.col("transferred"))).alias("timed_transferred"),
-            f.sum(f.when(known, f.col("execute_ms"))).alias("timed_execute_ms"),
+            f.sum(f.when(has_cpu, f.col("dt_s"))).alias("timed_s"),
+            f.sum(f.when(has_cpu, f.col("executed"))).alias("timed_executed"),
+            f.sum(f.when(has_cpu, f.col("transferred"))).alias("timed_transferred"),
+            f.sum(f.when(has_cpu, f.col("execute_ms"))).alias("timed_execute_ms"),
         )
     )
-    return _rows(found)
+    return _rows(sums)
 
 
 def executors(placements: DataFrame) -> list[Row]:
-    """Of each slot and component: how many executors it had, from each round (`t_s`) on in which that changed."""
+    """Return for each slot and component its number of executors, from each round (`t_s`) on in which that changed."""
     by_slot = ("run_id", "topology", "slot", "component")
     rounds = (
         placements.where(f.col("slot").isNotNull())
@@ -87,76 +87,77 @@ def executors(placements: DataFrame) -> list[Row]:
 
 
 def with_executors(activity: Iterable[Row], executors: Iterable[Row], processes: Iterable[Row]) -> list[Row]:
-    """Rows of `activity` with `timed_executor_s`: as `timed_s`, but the seconds of executors, which may have several
-    tasks. A process has the executors of the last round before it began; without such a round each task is one."""
+    """Return rows of `activity` with `timed_executor_s`: as `timed_s`, but the seconds of executors, which may have
+    several tasks. A process has the executors of the last round before it began; without such a round each task is
+    one."""
     rounds: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in sorted(executors, key=lambda row: float(row["t_s"])):
         rounds.setdefault((row["run_id"], row["topology"], row["slot"], row["component"]), []).append(row)
     begun_s = {tuple(row[name] for name in PROCESS): float(row["begun_s"]) for row in processes}
-    found = []
+    result = []
     for row in activity:
         begin_s = begun_s[tuple(row[name] for name in PROCESS)]
         slot = (row["run_id"], row["topology"], f"{row['machine']}:{row['port']}", row["component"])
         of_slot = [each["executors"] for each in rounds.get(slot, ()) if each["t_s"] <= begin_s]
         share = of_slot[-1] / row["tasks"] if of_slot else 1.0
-        found.append(row | {"timed_executor_s": None if row["timed_s"] is None else row["timed_s"] * share})
-    return found
+        result.append(row | {"timed_executor_s": None if row["timed_s"] is None else row["timed_s"] * share})
+    return result
 
 
 def machine_cpu(samples: DataFrame, length_s: int) -> list[Row]:
-    """CPU seconds of each machine and window, and the seconds that its lines are of."""
+    """Return CPU seconds of each machine and window, and the seconds that its lines cover."""
     cpu_s = f.sum(f.col("cpu_cores") * f.col("dt_s")).alias("cpu_s")
     seconds = f.sum("dt_s").alias("machine_s")
-    known = samples.where(f.col("cpu_cores").isNotNull())
-    return _rows(known.groupBy("run_id", "machine", _window(length_s)).agg(cpu_s, seconds))
+    samples_with_cpu = samples.where(f.col("cpu_cores").isNotNull())
+    return _rows(samples_with_cpu.groupBy("run_id", "machine", _window(length_s)).agg(cpu_s, seconds))
 
 
 def processes(lines: DataFrame) -> list[Row]:
-    """Every process of a worker: when its lines begin and end."""
-    intact = lines.where(f.col("damaged_text").isNull())
+    """Return every process of a worker: when its lines begin and end."""
+    valid_lines = lines.where(f.col("damaged_text").isNull())
     begin = f.min(f.col("t_s") - f.col("dt_s")).alias("begun_s")
-    return _rows(intact.groupBy(*PROCESS).agg(begin, f.max("t_s").alias("last_s")))
+    return _rows(valid_lines.groupBy(*PROCESS).agg(begin, f.max("t_s").alias("last_s")))
 
 
 def cpu_in_spans(spark: SparkSession, samples: DataFrame, spans: Sequence[Span]) -> dict[Span, float]:
-    """CPU seconds that the machine used in each span; a span that no line touches is not there."""
+    """Return CPU seconds that the machine used in each span; a span that no line touches is left out."""
     numbered = _span_frame(spark, spans)
-    inside = _overlap_s(f.col("t_s") - f.col("dt_s"), f.col("t_s"))
-    used = (
+    overlap_s = _overlap_s(f.col("t_s") - f.col("dt_s"), f.col("t_s"))
+    sums = (
         samples.where(f.col("cpu_cores").isNotNull())
         .join(f.broadcast(numbered), ["run_id", "machine"], how="inner")
-        .where(inside > 0)
+        .where(overlap_s > 0)
         .groupBy("number")
-        .agg(f.sum(f.col("cpu_cores") * inside).alias("cpu_s"))
+        .agg(f.sum(f.col("cpu_cores") * overlap_s).alias("cpu_s"))
     )
-    return {spans[row["number"]]: row["cpu_s"] for row in _rows(used)}
+    return {spans[row["number"]]: row["cpu_s"] for row in _rows(sums)}
 
 
 def tuples_in_spans(spark: SparkSession, lines: DataFrame, spans: Sequence[Span]) -> list[tuple[Span, Row]]:
-    """What components did on the machine in each span, and the seconds that its workers' lines are of."""
+    """Return the activity of components on the machine in each span, and the seconds that its workers' lines cover."""
     numbered = _span_frame(spark, spans)
-    inside = _overlap_s(f.col("t_s") - f.col("dt_s"), f.col("t_s"))
-    share = inside / f.col("dt_s")
-    found = (
+    overlap_s = _overlap_s(f.col("t_s") - f.col("dt_s"), f.col("t_s"))
+    share = overlap_s / f.col("dt_s")
+    sums = (
         view(lines, "task_samples", ("pid",))
         .where(f.col("dt_s") > 0)
         .join(f.broadcast(numbered), ["run_id", "machine"], how="inner")
-        .where(inside > 0)
+        .where(overlap_s > 0)
         .groupBy("number", "run_id", "topology", "machine", "port", "pid", "component")
         .agg(
-            (f.sum(inside) / f.count_distinct("task")).alias("worker_s"),
+            (f.sum(overlap_s) / f.count_distinct("task")).alias("worker_s"),
             f.count_distinct("task").alias("tasks"),
             *(f.sum(f.col(name) * share).alias(name) for name in ("executed", "emitted", "transferred")),
         )
     )
-    return [(spans[row["number"]], row) for row in _rows(found)]
+    return [(spans[row["number"]], row) for row in _rows(sums)]
 
 
 def speeds(lines: DataFrame) -> list[Row]:
-    """Of executors that never wait: how much what they execute in a second differs from the second before.
+    """Return for executors that never wait how much their executions in a second differ from the second before.
 
-    Only components of which a worker has one executor, for two that are half busy look like one that never waits: tasks
-    of one executor show the same CPU time. `square`: half the sum of squared differences.
+    Only components of which a worker has one executor, because two that are half busy look like one that never waits:
+    tasks of one executor show the same CPU time. `square`: half the sum of squared differences.
     """
     of_line = (
         view(lines, "task_samples", ("pid",))
@@ -177,10 +178,10 @@ def speeds(lines: DataFrame) -> list[Row]:
         & (f.col("t_s") - f.col("t_s_before") < 1.5)
     )
     difference = f.col("rate") - f.col("rate_before")
-    found = pairs.groupBy("run_id", "topology", "component").agg(
+    sums = pairs.groupBy("run_id", "topology", "component").agg(
         f.count("*").alias("pairs"), f.sum("rate").alias("rates"), (f.sum(difference * difference) / 2).alias("square")
     )
-    return _rows(found)
+    return _rows(sums)
 
 
 def _window(length_s: int) -> Column:

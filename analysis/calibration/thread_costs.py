@@ -16,17 +16,17 @@ from scheduler_plugins.simulator.work import ComponentWork, Costs, young_share
 
 OF_THREADS = ("receive_ms", "local_emit_ms")
 RESTS = ("rest of spouts", "rest of bolts")  # a thread that waits polls; in Costs that is the worker's, `idle_cores`
-LEAST_CPU_S = 0.05  # of a machine and window, that is told from nothing
+LEAST_CPU_S = 0.05  # of a machine and window, the least that differs from 0
 LEAST_COVERED = 0.8  # of a window, by a machine's lines
 OF_MACHINES = ("machine_idle_cores", "idle_cores", "remote_emit_ms", "warm_up_cores", "remote_kb_ms")
 
 
 def tuple_estimates(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
-    """Of what a tuple costs, and what machines and workers cost at rest."""
-    found = linear_estimates([_thread_rows(run, default) for run in runs], default, OF_THREADS)
-    known = with_estimates(default, found)
-    found.append(_slack(runs, known))
-    return [*found, *linear_estimates([_machine_rows(run, known) for run in runs], known, OF_MACHINES)]
+    """Return estimates of a tuple's cost, and of machines and workers at rest."""
+    estimates = linear_estimates([_thread_rows(run, default) for run in runs], default, OF_THREADS)
+    costs = with_estimates(default, estimates)
+    estimates.append(_slack(runs, costs))
+    return [*estimates, *linear_estimates([_machine_rows(run, costs) for run in runs], costs, OF_MACHINES)]
 
 
 def with_estimates(costs: Costs, estimates: Sequence[Estimate]) -> Costs:
@@ -37,16 +37,17 @@ def with_estimates(costs: Costs, estimates: Sequence[Estimate]) -> Costs:
 
 
 def _windows(run: RunSums) -> Mapping[tuple[str, str, float], list[Row]]:
-    """Rows of components whose CPU is known, by topology, component and window."""
-    found: dict[tuple[str, str, float], list[Row]] = {}
+    """Return rows of components whose CPU is known, by topology, component and window."""
+    groups: dict[tuple[str, str, float], list[Row]] = {}
     for row in run.activity:
         if row["topology"] in run.works and row["timed_s"]:
-            found.setdefault((row["topology"], row["component"], row["window_s"]), []).append(row)
-    return found
+            groups.setdefault((row["topology"], row["component"], row["window_s"]), []).append(row)
+    return groups
 
 
 def _thread_rows(run: RunSums, default: Costs) -> Linear:
-    """CPU time of a component's threads in a window, beside its stated cost, is that of what it receives and emits."""
+    """Return the fit of a component's CPU time in a window, beside its stated cost, by its received and emitted
+    tuples."""
     x, y = [], []
     for (topology, name, _), rows in _windows(run).items():
         component = component_of(run, topology, name)
@@ -56,8 +57,8 @@ def _thread_rows(run: RunSums, default: Costs) -> Linear:
             received = 0.0 if is_spout else total["executed"]
             x.append([received, total["transferred"], *_rests(rows, is_spout)])
             y.append(sum(float(row["cpu_ms"]) for row in rows) - component.cpu_ms * received)
-    fixed = (default.receive_ms, default.local_emit_ms, None, None)
-    return Linear((*OF_THREADS, *RESTS), fixed, np.array(x).reshape(-1, 4), np.array(y))
+    defaults = (default.receive_ms, default.local_emit_ms, None, None)
+    return Linear((*OF_THREADS, *RESTS), defaults, np.array(x).reshape(-1, 4), np.array(y))
 
 
 def _timed(rows: Sequence[Row]) -> dict[str, float]:
@@ -65,14 +66,15 @@ def _timed(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _rests(rows: Sequence[Row], is_spout: bool) -> tuple[float, float]:
-    """Seconds in which its executors' threads had nothing to do, as columns."""
+    """Return seconds in which its executors' threads had nothing to do, as columns."""
     busy_s = sum(float(row["timed_execute_ms"] or 0) for row in rows) / 1000
     resting_s = max(0.0, sum(float(row["timed_executor_s"]) for row in rows) - busy_s)
     return resting_s * is_spout, resting_s * (not is_spout)
 
 
 def _slack(runs: Sequence[RunSums], costs: Costs) -> Estimate:
-    """Of components that sleep: what a tuple takes beyond that and its CPU, where nothing starts beside it."""
+    """Return the time of a tuple beyond its sleep and its CPU, for components that sleep, while nothing starts beside
+    them."""
 
     def of(parts: Sequence[tuple[float, float]]) -> float:
         return max(0.0, sum(over_ms for over_ms, _ in parts) / sum(tuples for _, tuples in parts))
@@ -82,12 +84,12 @@ def _slack(runs: Sequence[RunSums], costs: Costs) -> Estimate:
 
 
 def _slept(run: RunSums, costs: Costs) -> tuple[float, float]:
-    """Milliseconds beyond what was asked for, and tuples."""
-    starting, over_ms, tuples = overlaps(run.starts, run.joins), 0.0, 0.0
+    """Return milliseconds beyond the requested sleep, and tuples."""
+    start_spans, over_ms, tuples = overlaps(run.starts, run.joins), 0.0, 0.0
     for row in run.activity:
         component = component_of(run, row["topology"], row["component"]) if row["topology"] in run.works else None
         begin_s, end_s = row["window_s"], row["window_s"] + run.window_s
-        starts = any(span.touches(begin_s, end_s) for span in starting.get(row["machine"], ()))
+        starts = any(span.touches(begin_s, end_s) for span in start_spans.get(row["machine"], ()))
         if component is None or not component.sleep_ms or not row["executed"] or row["execute_ms"] is None or starts:
             continue
         asked_ms = component.sleep_ms * float(row["executed"]) + thread_ms(run, row, costs)
@@ -101,21 +103,21 @@ def component_of(run: RunSums, topology: str, name: str) -> ComponentWork | None
 
 
 def thread_ms(run: RunSums, row: Row, costs: Costs) -> float:
-    """CPU of what a component did, as the simulator has it."""
+    """Return the CPU of a component's activity, by the simulator's rules."""
     component = component_of(run, row["topology"], row["component"])
     if component is None:
         return 0.0
     received = 0.0 if component.kind == "spout" else float(row["executed"] or 0)
-    own = (costs.receive_ms + component.cpu_ms) * received
-    return own + costs.local_emit_ms * float(row["transferred"] or 0)
+    cost_ms = (costs.receive_ms + component.cpu_ms) * received
+    return cost_ms + costs.local_emit_ms * float(row["transferred"] or 0)
 
 
 # --- machines ---
 
 
 def _machine_rows(run: RunSums, costs: Costs) -> Linear:
-    """Windows of machines on which nothing starts: CPU seconds beside those of threads."""
-    starting = overlaps(run.starts, run.joins)
+    """Return the fit of windows of machines on which nothing starts: CPU seconds beside those of threads."""
+    start_spans = overlaps(run.starts, run.joins)
     windows: dict[tuple[str, float], list[Row]] = {}
     for row in run.activity:
         windows.setdefault((row["machine"], row["window_s"]), []).append(row)
@@ -124,34 +126,34 @@ def _machine_rows(run: RunSums, costs: Costs) -> Linear:
         begin_s, end_s = row["window_s"], row["window_s"] + run.window_s
         rows = windows.get((row["machine"], begin_s), [])
         is_whole = row["machine_s"] > LEAST_COVERED * run.window_s and row["machine"] in run.cores
-        if not is_whole or any(span.touches(begin_s - 1, end_s) for span in starting.get(row["machine"], ())):
+        if not is_whole or any(span.touches(begin_s - 1, end_s) for span in start_spans.get(row["machine"], ())):
             continue
         if any(each["topology"] not in run.works or not is_dealt_evenly(run.works[each["topology"]]) for each in rows):
             continue
-        used = of_workers(run, rows, begin_s, end_s, costs)
-        kb = kilobytes(used.sent, costs)
+        use = of_workers(run, rows, begin_s, end_s, costs)
+        kb = kilobytes(use.sent, costs)
         # Lines of the machine may be missing where those of its workers are not.
         covered = min(1.0, row["machine_s"] / max((float(each["worker_s"]) for each in rows), default=1e-9))
-        of_workers_s = np.array([used.worker_s, used.sent.remote / 1000, used.young_s, kb / 1000])
+        of_workers_s = np.array([use.worker_s, use.sent.remote / 1000, use.young_s, kb / 1000])
         x.append([row["machine_s"], *(covered * of_workers_s)])
-        y.append(row["cpu_s"] - covered * used.threads_s)
-    fixed = tuple(getattr(costs, name) for name in OF_MACHINES)
-    # What is off is a share of what is used: a machine at rest says as much as a busy one. The share is of what these
-    # costs foresee and not of what was seen: that would give most weight to windows in which chance took most away.
+        y.append(row["cpu_s"] - covered * use.threads_s)
+    defaults = tuple(getattr(costs, name) for name in OF_MACHINES)
+    # The error is a share of the use: a machine at rest says as much as a busy one. The share is of the use that these
+    # costs predict and not of the observed one, which would favour windows that chance made cheap.
     columns = np.array(x).reshape(-1, 5)
-    weights = 1.0 / np.maximum(columns @ np.array(fixed), LEAST_CPU_S)
-    return Linear(OF_MACHINES, fixed, columns * weights[:, None], np.array(y) * weights)
+    weights = 1.0 / np.maximum(columns @ np.array(defaults), LEAST_CPU_S)
+    return Linear(OF_MACHINES, defaults, columns * weights[:, None], np.array(y) * weights)
 
 
 def kilobytes(sent: Deliveries, costs: Costs) -> float:
-    """Of 1,000 bytes, with what Storm adds to each tuple."""
+    """Return kilobytes (1,000 bytes), including what Storm adds to each tuple."""
     return sent.kilobytes + sent.remote * costs.frame_bytes / 1000
 
 
 @dataclass(frozen=True)
 class Used:
-    """Of the workers of a machine in some time: what they sent to others; seconds of workers, and of young ones,
-    weighted by how young they are (1 of one that has just started, less of older ones); CPU seconds of their executors'
+    """Use by the workers of a machine in some time: their output to others; seconds of workers, and of young ones,
+    weighted by their youth (1 for one that has just started, less for older ones); CPU seconds of their executors'
     threads."""
 
     sent: Deliveries
@@ -161,22 +163,22 @@ class Used:
 
 
 def of_workers(run: RunSums, rows: Sequence[Row], begin_s: float, end_s: float, costs: Costs) -> Used:
-    """What workers used between two times (epoch seconds). `rows`: of `activity`, one a process and component, all of
-    one machine and that time."""
+    """Return the use of workers between two times (epoch seconds). `rows`: of `activity`, one a process and component,
+    all of one machine and that time."""
     by_process: dict[tuple[str, int, int], list[Row]] = {}
     for row in rows:
         by_process.setdefault((row["topology"], row["port"], row["pid"]), []).append(row)
     sent, worker_s, young_s = Deliveries(), 0.0, 0.0
-    for (topology, *_), mine in by_process.items():
-        sent += of_worker(run.works[topology], mine)
-        own_s = max(float(row["worker_s"]) for row in mine)
+    for (topology, *_), process_rows in by_process.items():
+        sent += of_worker(run.works[topology], process_rows)
+        own_s = max(float(row["worker_s"]) for row in process_rows)
         worker_s += own_s
-        young_s += own_s * _young_share(run, mine[0], begin_s, end_s, costs)
+        young_s += own_s * _young_share(run, process_rows[0], begin_s, end_s, costs)
     return Used(sent, worker_s, young_s, sum(thread_ms(run, row, costs) for row in rows) / 1000)
 
 
 def _young_share(run: RunSums, row: Row, begin_s: float, end_s: float, costs: Costs) -> float:
-    """Of the process that a row is of; one whose begin nobody saw is old."""
+    """Return the youth of a row's process; one without a known begin is old."""
     begun_s = run.begun_s.get((row["topology"], row["machine"], row["port"], row["pid"]))
     if begun_s is None:
         return 0.0

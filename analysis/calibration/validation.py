@@ -1,8 +1,9 @@
-"""What a calibration leaves for others: the costs as a file, its errors as a document, and what a report says of them.
+"""The results of a calibration for others: the costs as a file, its errors as a document, and the sentences of a
+report.
 
-`costs.yaml` is a plain mapping, as the option `costs` of the testbed `simulated` takes it. `errors.json` says what the
-costs were fitted to, what they were judged on, and how far they were off; a report of simulated runs finds it by the
-costs. What ships with Barograph is in SHIPPED.
+`costs.yaml` is a plain mapping, as the option `costs` of the testbed `simulated` takes it. `errors.json` has the
+data to which the costs were fitted, on which they were judged, and their errors; a report of simulated runs finds it by
+the costs. Barograph's own calibrations are in SHIPPED.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class SeriesName:
 
 @dataclass(frozen=True)
 class Validation:
-    """A calibration: its costs, and how far simulated runs were from real ones. `made`: a date. `model`: what
-    `model_sha256` was; empty: not on record."""
+    """A calibration: its costs, and the distance of simulated runs from real ones. `made`: a date. `model`: the
+    `model_sha256` then; empty: not on record."""
 
     made: str
     costs: Mapping[str, float]
@@ -63,7 +64,7 @@ class Validation:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any], path: Path) -> Validation:
-        """Raises RecordError for a document that is none."""
+        """Parse a document. Raises RecordError if it is not valid."""
         try:
             if document["v"] not in KNOWN_VERSIONS:
                 raise RecordError(f"{path}: v is {document['v']!r}; known are {KNOWN_VERSIONS}")
@@ -106,7 +107,7 @@ def validation_of(
 
 
 def write(folder: Path, validation: Validation) -> None:
-    """Both files."""
+    """Write both files."""
     write_costs(folder, validation)
     write_json_atomic(folder / ERRORS_FILE, validation.as_document())
 
@@ -116,7 +117,7 @@ def write_costs(folder: Path, validation: Validation) -> None:
 
 
 def costs_text(validation: Validation) -> str:
-    """YAML for the option `costs`, with what each number rests on."""
+    """Return YAML for the option `costs`, with the basis of each number."""
     names = ", ".join(str(each) for each in validation.fitted_on)
     origin = f"fitted on {validation.made} to {names}" if names else f"given on {validation.made}"
     lines = [f"# Costs of the testbed `simulated`, {origin}; see {PAGE}.",
@@ -139,10 +140,10 @@ def _rests_on(estimate: Mapping[str, Any]) -> str:
 
 
 def known_validations(folders: Iterable[Path]) -> Iterator[Validation]:
-    """Those that ship, then those of calibrations in these folders; what cannot be read is none."""
+    """Yield shipped validations, then those of calibrations in these folders; unreadable ones are skipped."""
     shipped = sorted(SHIPPED.glob("*.json"))
-    own = [path for folder in folders for path in sorted(folder.glob(f"*/{ERRORS_FILE}"), reverse=True)]
-    for path in (*shipped, *own):
+    paths = [path for folder in folders for path in sorted(folder.glob(f"*/{ERRORS_FILE}"), reverse=True)]
+    for path in (*shipped, *paths):
         try:
             yield Validation.of_document(read_json(path), path)
         except RecordError:
@@ -150,38 +151,42 @@ def known_validations(folders: Iterable[Path]) -> Iterator[Validation]:
 
 
 def find_validations(costs: Mapping[str, float], folders: Iterable[Path]) -> list[Validation]:
-    """All calibrations of exactly these costs that were judged, the newest first; where none was, one that was not."""
+    """Return all judged calibrations of exactly these costs, the newest first; if there is none, one that was not
+    judged."""
     fitting = [each for each in known_validations(folders) if _are_same(costs, each.costs)]
-    judged = sorted((each for each in fitting if each.judged_on), key=lambda each: each.made, reverse=True)
-    return judged or fitting[:1]
+    result = sorted((each for each in fitting if each.judged_on), key=lambda each: each.made, reverse=True)
+    return result or fitting[:1]
 
 
 def _are_same(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
-    """As far as a file of costs has them: six digits."""
+    """Return whether costs are equal in the precision of a file of costs: six digits."""
     return a.keys() == b.keys() and all(isclose(a[name], b[name], rel_tol=1e-5, abs_tol=1e-9) for name in a)
 
 
 def folders_beside(series_dir: Path) -> tuple[Path, ...]:
-    """Where calibrations are: in the folder of results that a series is in; a point of a sweep lies deeper in it."""
-    found = (above / FOLDER for above in series_dir.absolute().parents)
-    return tuple(folder for folder in found if folder.is_dir())
+    """Return the calibration folders: in the folder of results around a series; a point of a sweep lies deeper in
+    it."""
+    folders = (parent / FOLDER for parent in series_dir.absolute().parents)
+    return tuple(folder for folder in folders if folder.is_dir())
 
 
 def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
-    """What a report says of simulated runs (rows of the table `runs`): the errors of their costs, and what of them lies
-    outside of what was validated. `folders`: of calibrations. None for runs that were measured."""
+    """Return the report's sentences on simulated runs (rows of the table `runs`): the errors of their costs, and how
+    they lie outside of the validated range. `folders`: of calibrations. None for runs that were measured."""
     folders = tuple(folders)
-    others = [each.validity for each in known_validations(folders) if each.judged_on]
-    asked: dict[tuple[tuple[tuple[str, float], ...], str, tuple[str, ...]], Validity] = {}
+    judged_validities = [each.validity for each in known_validations(folders) if each.judged_on]
+    groups: dict[tuple[tuple[tuple[str, float], ...], str, tuple[str, ...]], Validity] = {}
     for run in runs:
         if (facts := simulated_facts(run)) is not None:
             one = validity_of_run(run)
             key = tuple(sorted(facts.get("costs", {}).items())), facts.get("model", ""), one.cost_models
-            asked[key] = asked.get(key, Validity()) + one
-    found: dict[str, None] = {}
-    for (costs, model, _), together in asked.items():
-        found |= dict.fromkeys(of_validations(find_validations(dict(costs), folders), together, model, others))
-    return list(found)
+            groups[key] = groups.get(key, Validity()) + one
+    texts: dict[str, None] = {}
+    for (costs, model, _), validity in groups.items():
+        texts |= dict.fromkeys(
+            of_validations(find_validations(dict(costs), folders), validity, model, judged_validities)
+        )
+    return list(texts)
 
 
 UNJUDGED = (
@@ -193,19 +198,21 @@ UNJUDGED = (
 def of_validations(
     validations: Sequence[Validation], asked: Validity, model: str, others: Sequence[Validity] = ()
 ) -> list[str]:
-    """Of all calibrations of the costs; where those with a cost model of what is asked about have judged all that it is
-    about, of these: components that wait and components that burn CPU have other errors. `model`: the one that has
-    simulated it. `others`: what any costs were judged on. What lies outside of that is said of costs too that nobody
-    has judged."""
-    near = [each for each in validations if _share_a_cost_model(each.validity, asked)] or validations
-    judged = [each.validity for each in near if each.judged_on]
-    known = judged or [each for each in others if _share_a_cost_model(each, asked)] or others
-    strange = outside(asked, sum(known, Validity())) if known else []
-    said = [_judged_text(each, model) for each in (validations if strange else near)] or [UNJUDGED]
-    if strange:
-        kind = "" if len(near) == len(validations) else f" on components that {_kinds(sum(known, Validity()))}"
-        said.append(f"Outside of what was validated{kind}{'' if judged else ' with any costs'}: {'; '.join(strange)}.")
-    return said
+    """Return sentences on all calibrations of the costs; if those with a cost model of `asked` have judged everything
+    in `asked`, on these only: components that wait and components that burn CPU have other errors. `model`: the one
+    that has simulated it. `others`: everything that any costs were judged on. Extrapolation is reported for unvalidated
+    costs, too."""
+    relevant = [each for each in validations if _share_a_cost_model(each.validity, asked)] or validations
+    validities = [each.validity for each in relevant if each.judged_on]
+    basis = validities or [each for each in others if _share_a_cost_model(each, asked)] or others
+    gaps = outside(asked, sum(basis, Validity())) if basis else []
+    texts = [_judged_text(each, model) for each in (validations if gaps else relevant)] or [UNJUDGED]
+    if gaps:
+        kind = "" if len(relevant) == len(validations) else f" on components that {_kinds(sum(basis, Validity()))}"
+        texts.append(
+            f"Outside of what was validated{kind}{'' if validities else ' with any costs'}: {'; '.join(gaps)}."
+        )
+    return texts
 
 
 def _kinds(validity: Validity) -> str:
@@ -217,41 +224,47 @@ def _share_a_cost_model(one: Validity, other: Validity) -> bool:
 
 
 def _judged_text(validation: Validation, model: str) -> str:
-    fitted = _series_words(validation.fitted_on)
+    fit_words = _series_words(validation.fitted_on)
     if not validation.judged_on:
-        origin = f"fitted to {fitted}" if fitted else "given"
-        return f"The costs were {origin} on {validation.made} and judged on nothing{' else' if fitted else ''}."
-    judged = _series_words(validation.judged_on)
+        origin = f"fitted to {fit_words}" if fit_words else "given"
+        return f"The costs were {origin} on {validation.made} and judged on nothing{' else' if fit_words else ''}."
+    judge_words = _series_words(validation.judged_on)
     other = "" if model == validation.model != "" else ", by another version of the model than these runs'"
     origin = (
-        f"fitted to real runs of {fitted}, and judged on" if fitted else "fitted to no run, and judged on real runs of"
+        f"fitted to real runs of {fit_words}, and judged on"
+        if fit_words
+        else "fitted to no run, and judged on real runs of"
     )
     kinds = _kinds(validation.validity)
     return (
-        f"The costs were {origin} {judged}{kinds and f', components that {kinds},'} on {validation.made}{other}:"
+        f"The costs were {origin} {judge_words}{kinds and f', components that {kinds},'} on {validation.made}{other}:"
         f" {'; '.join(_error_texts(validation)) or 'no number was on both sides'}."
     )
 
 
 def _series_words(series: Sequence[SeriesName]) -> str:
-    """`stela/star, stela/linear (4 runs)`."""
+    """Return `stela/star, stela/linear (4 runs)`."""
     runs = sum(each.runs for each in series)
-    named = ", ".join(dict.fromkeys(each.experiment for each in series))
-    return f"{named} ({runs} run{'s' if runs != 1 else ''})" if series else ""
+    names = ", ".join(dict.fromkeys(each.experiment for each in series))
+    return f"{names} ({runs} run{'s' if runs != 1 else ''})" if series else ""
 
 
 def _error_texts(validation: Validation) -> Iterator[str]:
-    """Every error: which of them a reader needs depends on what he reads."""
+    """Yield every error, because readers need different ones."""
     if sizes := [_error_text(each) for each in validation.errors if each.median is not None or each.bounds]:
         yield f"median error (worst; mean, negative where the model is too low): {', '.join(sizes)}"
     taus = [ranking["tau"] for ranking in validation.rankings if ranking["tau"] is not None]
     if taus:
-        others = ", ".join(f"{tau:.2g}" for tau in sorted(taus) if tau != 1)
-        clear, kept = (sum(ranking.get(name, 0) for ranking in validation.rankings) for name in PAIRS)
-        pairs = f", that of pairs which differ by more than {100 * CLEARLY:.0f} % in {kept} of {clear}" if clear else ""
+        other_taus = ", ".join(f"{tau:.2g}" for tau in sorted(taus) if tau != 1)
+        pair_count, agreements = (sum(ranking.get(name, 0) for ranking in validation.rankings) for name in PAIRS)
+        pairs = (
+            f", that of pairs which differ by more than {100 * CLEARLY:.0f} % in {agreements} of {pair_count}"
+            if pair_count
+            else ""
+        )
         yield (
             f"the ranking of the variants the same at {taus.count(1)} of {len(taus)} events"
-            f"{f' (Kendall’s tau {others} at the others)' if others else ''}{pairs}"
+            f"{f' (Kendall’s tau {other_taus} at the others)' if other_taus else ''}{pairs}"
         )
 
 

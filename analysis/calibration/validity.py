@@ -1,5 +1,5 @@
-"""What experiments are about, and what of one lies outside of what others were about: so a report says what of a
-simulated run no real run has judged."""
+"""The range of experiments, and the parts of one outside of the range of others: so a report names everything in a
+simulated run that no real run has judged."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Validity:
-    """What experiments are about: of one, or of all that costs were judged on. Ranges are from least to most."""
+    """The range of one experiment, or of all that costs were judged on. Ranges are from least to most."""
 
     topologies: tuple[str, ...] = ()
     machine_types: tuple[str, ...] = ()
     scales: Range | None = None
     cost_models: tuple[str, ...] = ()
-    rates_per_s: Range | None = None  # that a source component offers, also by what events make of it
+    rates_per_s: Range | None = None  # offered by a source component, including changes by events
     machines: Range | None = None
     tasks: Range | None = None  # of all topologies together
     events: tuple[str, ...] = ()
@@ -44,19 +44,19 @@ class Validity:
     waits: tuple[str, ...] = ()  # of executors that have no tuple
     bandwidths: Range | None = None  # of a machine, in Mbit/s
     joining: tuple[str, ...] = ()  # ready, booted
-    watches_s: Range | None = None  # from an event on, where it is watched until steady the least and the most
-    periods: tuple[str, ...] = ()  # of the simulator: how long its steps are, how often lines, looks and rounds come
+    watches_s: Range | None = None  # from an event on; if watched until steady the least and the most
+    periods: tuple[str, ...] = ()  # of the simulator: length of its steps, intervals of lines, looks and rounds
     side_by_side: Range | None = None  # topologies of a run
     changes: Range | None = None  # events of a run
     pairs: tuple[str, ...] = ()  # a topology with an event, a machine type and a cost model
 
     def __add__(self, other: Validity) -> Validity:
         def together(name: str) -> Any:
-            mine, others = getattr(self, name), getattr(other, name)
+            a, b = getattr(self, name), getattr(other, name)
             if name in WORDS or name == "pairs":
-                return tuple(sorted({*mine, *others}))
-            known = [each for each in (mine, others) if each is not None]
-            return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+                return tuple(sorted({*a, *b}))
+            ranges = [each for each in (a, b) if each is not None]
+            return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
         return Validity(**{each.name: together(each.name) for each in fields(self)})
 
@@ -78,11 +78,11 @@ UNITS = {
     "watches_s": "s of watch after an event",
 }
 COST_MODELS = {"sleep": "wait", "busy": "burn CPU", "none": "do neither"}
-PERIODS = ("step_s", "sample_s", "look_s", "round_s")  # of the facts that a simulated run has on record
+PERIODS = ("step_s", "sample_s", "look_s", "round_s")  # in the facts that a simulated run has on record
 
 
 def validity_of_run(run: Row) -> Validity:
-    """Of a simulated run, a row of the table `runs`: its own variant, and how it was simulated."""
+    """Return the range of a simulated run, a row of the table `runs`: its own variant, and its kind of simulation."""
     experiment = recorded({"spec": json.loads(run.get("spec") or "null")})
     if experiment is None:
         return Validity()
@@ -91,10 +91,10 @@ def validity_of_run(run: Row) -> Validity:
 
 
 def validity_of(experiment: Experiment, periods: Mapping[str, float]) -> Validity:
-    """Of an experiment as a run has it on record, with the templates of topologies as they are today. `periods`: of its
-    simulation, by PERIODS."""
+    """Return the range of an experiment as a run has it on record, with today's templates of topologies. `periods`: of
+    its simulation, by PERIODS."""
     testbed, durations, events = experiment.testbed, experiment.durations, experiment.events
-    found = Validity(
+    validity = Validity(
         machine_types=(testbed.machine_type,),
         scales=_one(testbed.scale),
         machines=_machines(experiment),
@@ -110,11 +110,11 @@ def validity_of(experiment: Experiment, periods: Mapping[str, float]) -> Validit
     for variant in experiment.variants:
         tasks = 0
         for topology in experiment.topologies_of(variant):
-            known, of_topology = _of_topology(topology, experiment)
+            topology_validity, of_topology = _of_topology(topology, experiment)
             tasks += of_topology
-            found += known
-        found += Validity(tasks=_one(tasks) if tasks else None)
-    return found
+            validity += topology_validity
+        validity += Validity(tasks=_one(tasks) if tasks else None)
+    return validity
 
 
 def _one(value: float) -> Range:
@@ -122,54 +122,54 @@ def _one(value: float) -> Range:
 
 
 def _whole_seconds(least: float, most: float) -> Range:
-    """A run that is watched for 150 s by its file ends some milliseconds later."""
+    """Round to whole seconds: a run that is watched for 150 s by its file ends some milliseconds later."""
     return float(floor(least)), float(ceil(most))
 
 
 def _machines(experiment: Experiment) -> Range:
-    """The fewest and the most there may be at a time, whatever joins and leaves in between."""
+    """Return the fewest and the most machines at any time, whatever joins and leaves in between."""
     before = experiment.machines.before
-    planned = [machines_at_end(before, experiment.events[:number]) for number in range(len(experiment.events) + 1)]
-    possible = [*planned, *(experiment.machines.limits or ())]
-    return float(min(possible)), float(max(possible))
+    counts = [machines_at_end(before, experiment.events[:number]) for number in range(len(experiment.events) + 1)]
+    sizes = [*counts, *(experiment.machines.limits or ())]
+    return float(min(sizes)), float(max(sizes))
 
 
 def _policy_words(variant: Variant) -> str:
-    """With its parameters as they are written, and that it is a commit's: another policy than the one of that name."""
-    given = [f"{name}={value}" for name, value in sorted(variant.parameters.items())]
-    return " ".join([variant.policy, *given, *(["of a commit"] if variant.code else [])])
+    """Return the policy with its parameters as written; one of a commit is another policy than the one of that name."""
+    parameters = [f"{name}={value}" for name, value in sorted(variant.parameters.items())]
+    return " ".join([variant.policy, *parameters, *(["of a commit"] if variant.code else [])])
 
 
 def _of_topology(topology: TopologyChoice, experiment: Experiment) -> tuple[Validity, int]:
-    """And its tasks. Of a topology that cannot be read any more that is said; nothing else is known of it."""
+    """Return the range of a topology and its tasks. If it cannot be read any more, only its name is known."""
     file = topology.file
     events = [event for event in experiment.events if getattr(event, "topology", None) in (None, topology.name)]
-    named = Validity(
+    base = Validity(
         topologies=(file,), pairs=_pairs(file, {experiment.testbed.machine_type, *map(_event_word, events)})
     )
     try:
-        known = work.topology_work(catalogue.render(file, topology.parameters, topology.overrides, topology.name))
+        record = work.topology_work(catalogue.render(file, topology.parameters, topology.overrides, topology.name))
     except TopologyError:
-        return replace(named, topologies=(f"{file} (which cannot be read)",)), 0
+        return replace(base, topologies=(f"{file} (which cannot be read)",)), 0
     rates = [
         each.rate_per_s * factor
-        for each in known.components
+        for each in record.components
         if each.rate_per_s is not None
         for factor in _factors(events, each.name)
     ]
-    costly = tuple(sorted({each.cost_model for each in known.components if each.cost_model != "none"}))
+    costly = tuple(sorted({each.cost_model for each in record.components if each.cost_model != "none"}))
     offered = (min(rates), max(rates)) if rates else None
     sources = {
-        "unthrottled" if each.rate_per_s is None else "paced" for each in known.components if each.kind == "spout"
+        "unthrottled" if each.rate_per_s is None else "paced" for each in record.components if each.kind == "spout"
     }
-    acking = "none" if not known.ackers else "acked" if known.pending is None else "limited"
-    found = named + Validity(
+    acking = "none" if not record.ackers else "acked" if record.pending is None else "limited"
+    validity = base + Validity(
         cost_models=costly or ("none",), pairs=_pairs(file, costly or ("none",)), rates_per_s=offered,
         sources=tuple(sorted(sources)), acking=(acking,),
-        workers=_one(known.workers), queues=("any length" if known.buffer == inf else f"{known.buffer:.0f}",),
-        waits=tuple(sorted({_wait_words("spouts", known.spout_wait), _wait_words("bolts", known.bolt_wait)})),
+        workers=_one(record.workers), queues=("any length" if record.buffer == inf else f"{record.buffer:.0f}",),
+        waits=tuple(sorted({_wait_words("spouts", record.spout_wait), _wait_words("bolts", record.bolt_wait)})),
     )  # fmt: skip
-    return found, sum(component.tasks for component in known.components)
+    return validity, sum(component.tasks for component in record.components)
 
 
 def _pairs(topology: str, others: Iterable[str]) -> tuple[str, ...]:
@@ -188,8 +188,8 @@ def _event_word(event: AnyEvent) -> str:
 
 
 def _factors(events: Iterable[AnyEvent], source: str) -> Iterator[float]:
-    """What the rate of a source is at some time of a run, as a multiple of the submitted one: 1, and what events of its
-    topology say of it; of courses, the least and the most."""
+    """Yield multiples of the submitted rate that a source has at some time of a run: 1, and those from events of its
+    topology; for courses, the least and the most."""
     yield 1.0
     for event in events:
         if getattr(event, "source", None) not in (None, source):
@@ -204,7 +204,7 @@ def _factors(events: Iterable[AnyEvent], source: str) -> Iterator[float]:
 
 
 def _trace_factors(event: Trace) -> Range | None:
-    """Least and most of its file; None where that is not there, or is another by now."""
+    """Return least and most of its file; None if that is missing, or has changed."""
     path = ROOT / event.file
     try:
         if sha256_of(path) != event.sha256:
@@ -216,22 +216,23 @@ def _trace_factors(event: Trace) -> Range | None:
 
 
 def outside(asked: Validity, validated: Validity) -> list[str]:
-    """What of an experiment lies outside of what was validated: `topology star`, `80 machines (validated: 4 to 9)`."""
-    found, unknown = [], []
+    """Return the parts of an experiment outside of the validated range: `topology star`, `80 machines (validated: 4 to
+    9)`."""
+    texts, gaps = [], []
     for name, words in WORDS.items():
-        strange = [each for each in getattr(asked, name) if each not in _known_words(validated, name)]
-        if strange and not getattr(validated, name):
-            unknown.append(words.strip(":"))
-        elif strange:
-            found.append(f"{words} {', '.join(strange)} (validated: {', '.join(getattr(validated, name))})")
+        extras = [each for each in getattr(asked, name) if each not in _known_words(validated, name)]
+        if extras and not getattr(validated, name):
+            gaps.append(words.strip(":"))
+        elif extras:
+            texts.append(f"{words} {', '.join(extras)} (validated: {', '.join(getattr(validated, name))})")
     for name, unit in UNITS.items():
         ends, known_ends = getattr(asked, name), getattr(validated, name)
         if ends is not None and known_ends is None:
-            unknown.append(unit)
+            gaps.append(unit)
         elif ends is not None and (ends[0] < known_ends[0] or ends[1] > known_ends[1]):
-            found.append(f"{_range(ends)} {unit} (validated: {_range(known_ends)})")
-    said = [*found, *_strange_pairs(asked, validated)]
-    return [*said, f"of these nothing is on record: {', '.join(unknown)}"] if unknown else said
+            texts.append(f"{_range(ends)} {unit} (validated: {_range(known_ends)})")
+    lines = [*texts, *_strange_pairs(asked, validated)]
+    return [*lines, f"of these nothing is on record: {', '.join(gaps)}"] if gaps else lines
 
 
 def _known_words(validated: Validity, name: str) -> set[str]:
@@ -239,13 +240,15 @@ def _known_words(validated: Validity, name: str) -> set[str]:
 
 
 def _strange_pairs(asked: Validity, validated: Validity) -> Iterator[str]:
-    """Of a topology and an event, machine type or cost model that were validated, and not together."""
-    others = _known_words(validated, "events") | {*validated.machine_types, *validated.cost_models}
-    for pair in asked.pairs if validated.pairs else ():  # else this is older than pairs are
+    """Yield pairs of a topology and an event, machine type or cost model that were validated, but not together."""
+    validated_names = _known_words(validated, "events") | {*validated.machine_types, *validated.cost_models}
+    for pair in asked.pairs if validated.pairs else ():  # otherwise the record is older than pairs are
         topology, _, other = pair.partition(PAIR)
-        if topology in validated.topologies and other in others and pair not in validated.pairs:
-            known = [each.removeprefix(topology + PAIR) for each in validated.pairs if each.startswith(topology + PAIR)]
-            yield f"{topology} with {other} (validated with: {', '.join(known)})"
+        if topology in validated.topologies and other in validated_names and pair not in validated.pairs:
+            partners = [
+                each.removeprefix(topology + PAIR) for each in validated.pairs if each.startswith(topology + PAIR)
+            ]
+            yield f"{topology} with {other} (validated with: {', '.join(partners)})"
 
 
 def _range(ends: Range) -> str:

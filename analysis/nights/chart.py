@@ -1,4 +1,5 @@
-"""Series of nights as drawings: small on the index, large with axes on the page of an experiment, where points answer.
+"""Series of nights as drawings: small on the index, large with axes on the page of an experiment, with interactive
+points.
 
 SVG is written directly: a page has hundreds of series, so each is a path and not an element a point. As a chart of the
 reports (analysis/report/figures) a year took 160 ms and 94 kB of the page; so it takes 3 ms and 12 kB.
@@ -35,7 +36,7 @@ NIGHT, COMMIT = {"of": "night"}, {"of": "commit"}  # columns of `shared`
 
 @dataclass(frozen=True)
 class Frame:
-    """From nights and values to places: column 0 is at `zero`, a night is `step` wide, and larger values are higher."""
+    """Map nights and values to places: column 0 is at `zero`, a night is `step` wide, and larger values are higher."""
 
     zero: float
     step: float
@@ -55,7 +56,7 @@ class Frame:
 
 
 def frame(values: Sequence[float], zero: float, step: float, top: float, bottom: float) -> Frame:
-    """Some air above and below; a series that never moves lies in the middle."""
+    """Return a frame with some space above and below; a constant series lies in the middle."""
     low, high = min(values), max(values)
     air = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
     return Frame(zero, step, top, bottom, low - air, high + air)
@@ -69,14 +70,14 @@ def _path(css: str, path: str) -> str:
 
 
 def _moves(places: Sequence[tuple[float, float]]) -> tuple[str, list[str]]:
-    """To the first place, and from each to the next one."""
-    rounded = [(round(x), round(y)) for x, y in places]
-    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(rounded)]
-    return f"M{rounded[0][0]} {rounded[0][1]}", [f"{dx}{dy}" if dy < 0 else f"{dx} {dy}" for dx, dy in steps]
+    """Return the move to the first place, and the steps from each to the next one."""
+    points = [(round(x), round(y)) for x, y in places]
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(points)]
+    return f"M{points[0][0]} {points[0][1]}", [f"{dx}{dy}" if dy < 0 else f"{dx} {dy}" for dx, dy in steps]
 
 
 def _line_path(places: Sequence[tuple[float, float]]) -> str:
-    """A place alone is a dot."""
+    """Return a path; a single place is a dot."""
     first, moves = _moves(places)
     return first + ("".join(f"l{move}" for move in moves) or "h0")
 
@@ -87,7 +88,7 @@ def _lines(line: Timeline, frame: Frame, first: int = 0) -> str:
 
 
 def _band(line: Timeline, frame: Frame) -> str:
-    """The spread of the repetitions: up along the highest, back along the lowest."""
+    """Return the spread of the repetitions: up along the highest, back along the lowest."""
     paths = []
     for part in line.stretches:
         high = [(frame.x(spot.column), frame.y(_extent(spot)[1])) for spot in part]
@@ -104,13 +105,13 @@ def _dots(spots: Sequence[NightSpot], frame: Frame) -> str:
 
 
 def _arrows(spots: Sequence[NightSpot], frame: Frame) -> str:
-    """Upwards for each night in which most runs never got there: longer than that."""
-    never = [frame.place(spot) for spot in spots if not spot.reached]
-    return "".join(f"M{round(at)} {round(height)}v-9m-3 4l3 -4l3 4" for at, height in never)
+    """Return an upward arrow for each night in which most runs never got there: its value is longer than that."""
+    arrows = [frame.place(spot) for spot in spots if not spot.reached]
+    return "".join(f"M{round(x)} {round(height)}v-9m-3 4l3 -4l3 4" for x, height in arrows)
 
 
 def _ticks(columns: Iterable[int], frame: Frame, y: float, length: float) -> str:
-    """A short upright stroke at each column."""
+    """Return a short upright stroke at each column."""
     return "".join(f"M{round(frame.x(column))} {round(y)}v{round(length)}" for column in columns)
 
 
@@ -120,18 +121,18 @@ def _extent(spot: NightSpot) -> tuple[float, float]:
 
 
 def css_class(finding: Finding) -> str:
-    """The class of a mark: what it is and how sure."""
+    """Return the class of a mark: its kind and its certainty."""
     kind = {Kind.REGRESSION: "worse", Kind.IMPROVEMENT: "better"}.get(finding.kind, "changed")
     return f"{kind} {finding.status.split(' ')[0]}"
 
 
 def sparkline(line: Timeline) -> Markup:
-    """The last nights, small: changes as upright strokes, gaps as ticks below, other machines as dashes."""
+    """Draw the last nights, small: changes as upright strokes, gaps as ticks below, other machines as dashes."""
     columns = len(line.cells)
     from_column = max(0, columns - SPARK_NIGHTS)
     spots = [spot for spot in line.spots if spot.column >= from_column] or list(line.spots[-1:])
     first = min(from_column, spots[0].column)
-    at = frame([spot.place for spot in spots], -first * SPARK_STEP, SPARK_STEP, 12, SPARK_HEIGHT - 12)
+    area = frame([spot.place for spot in spots], -first * SPARK_STEP, SPARK_STEP, 12, SPARK_HEIGHT - 12)
     strokes = [("border", column) for column in line.borders]
     changes = [(f"mark {css_class(one)}", column) for column, one in line.marks]
     gaps = [gap.column for gap in line.gaps if gap.column >= first]
@@ -141,28 +142,28 @@ def sparkline(line: Timeline) -> Markup:
     return Markup("".join([
         f'<svg class="spark" viewBox="0 0 {max(1, columns - first - 1) * SPARK_STEP} {SPARK_HEIGHT}"',
         f' preserveAspectRatio="none" role="img"><title>{escape(title)}</title>',
-        *(_path(css, f"M{at.x(column):.0f} 0v{SPARK_HEIGHT}") for css, column in strokes if column >= first),
-        _path("gap", _ticks(gaps, at, SPARK_HEIGHT - 7, 7)),
-        *(_path(css, f"M{at.x(column):.0f} 0v{SPARK_HEIGHT}") for css, column in changes if column >= first),
-        _path("line", _lines(line, at, spots[0].column)), _path("never", _arrows(spots, at)), "</svg>",
+        *(_path(css, f"M{area.x(column):.0f} 0v{SPARK_HEIGHT}") for css, column in strokes if column >= first),
+        _path("gap", _ticks(gaps, area, SPARK_HEIGHT - 7, 7)),
+        *(_path(css, f"M{area.x(column):.0f} 0v{SPARK_HEIGHT}") for css, column in changes if column >= first),
+        _path("line", _lines(line, area, spots[0].column)), _path("never", _arrows(spots, area)), "</svg>",
     ]))  # fmt: skip
 
 
 def draw_chart(line: Timeline) -> str:
-    at = _chart_frame(line)
-    reached = [spot for spot in line.spots if spot.reached]
+    area = _chart_frame(line)
+    spots = [spot for spot in line.spots if spot.reached]
     return "".join([
         f'<svg class="nights" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
         f"<title>{escape(f'{line.name[0]}, {_heading(line)} over {len(line.cells)} nights')}</title>",
-        *_axis(line, at),
-        _path("spread", _band(line, at)),
-        _path("gap", _ticks((gap.column for gap in line.gaps), at, BOTTOM - 8, 8)),
-        *_borders(line, at),
-        *_changes(line, at),
-        _path("line", _lines(line, at)),
-        _path("dots", _dots(reached, at)),
-        _path("unsteady", _dots([spot for spot in reached if spot.point.unsteady], at)),
-        _path("never", _arrows(line.spots, at)),
+        *_axis(line, area),
+        _path("spread", _band(line, area)),
+        _path("gap", _ticks((gap.column for gap in line.gaps), area, BOTTOM - 8, 8)),
+        *_borders(line, area),
+        *_changes(line, area),
+        _path("line", _lines(line, area)),
+        _path("dots", _dots(spots, area)),
+        _path("unsteady", _dots([spot for spot in spots if spot.point.unsteady], area)),
+        _path("never", _arrows(line.spots, area)),
         "</svg>",
     ])  # fmt: skip
 
@@ -183,20 +184,20 @@ def _unit(line: Timeline) -> str:
 
 def _axis(line: Timeline, frame: Frame) -> Iterator[str]:
     for value in round_values(frame.low, frame.high):
-        at = round(frame.y(value))
-        yield _path("grid", f"M{LEFT} {at}H{WIDTH - RIGHT}")
-        yield f'<text class="value" x="{LEFT - 6}" y="{at + 3}">{number(value)}</text>'
+        position = round(frame.y(value))
+        yield _path("grid", f"M{LEFT} {position}H{WIDTH - RIGHT}")
+        yield f'<text class="value" x="{LEFT - 6}" y="{position + 3}">{number(value)}</text>'
     yield f'<text class="value" x="{LEFT - 6}" y="{TOP - 10}">{escape(_unit(line))}</text>'
     for column, label in month_labels([cell.day for cell in line.cells]):
-        at = round(frame.x(column))
-        css, place = ("value", WIDTH - RIGHT) if at > WIDTH - 36 else ("day", at)
-        yield _path("grid", f"M{at} {BOTTOM}v5")
+        position = round(frame.x(column))
+        css, place = ("value", WIDTH - RIGHT) if position > WIDTH - 36 else ("day", position)
+        yield _path("grid", f"M{position} {BOTTOM}v5")
         yield f'<text class="{css}" x="{place}" y="{BOTTOM + 18}">{label}</text>'
     yield _path("axis", f"M{LEFT} {BOTTOM}H{WIDTH - RIGHT}")
 
 
 def round_values(low: float, high: float) -> list[float]:
-    """Two to five round numbers within an axis."""
+    """Return two to five round numbers within an axis."""
     step = 10.0 ** math.floor(math.log10((high - low) / 2))
     step = next(step * factor for factor in (10, 5, 2, 1) if (high - low) / (step * factor) >= 2)
     first = math.ceil(low / step)
@@ -204,7 +205,7 @@ def round_values(low: float, high: float) -> list[float]:
 
 
 def month_labels(days: Sequence[str]) -> list[tuple[int, str]]:
-    """The first night of each month, or some days where there are few of them; never so many that they touch."""
+    """Return the first night of each month, or some days if there are few of them; never so many that they touch."""
     firsts = [i for i, day in enumerate(days) if i == 0 or day[:7] != days[i - 1][:7]]
     if len(firsts) < 3:
         firsts = list(range(0, len(days), max(1, -(-len(days) // MOST_LABELS))))
@@ -216,17 +217,17 @@ def month_labels(days: Sequence[str]) -> list[tuple[int, str]]:
 
 def _borders(line: Timeline, frame: Frame) -> Iterator[str]:
     for column in line.borders:
-        at = round(frame.x(column) - frame.step / 2)
-        yield _path("border", f"M{at} {TOP - 6}V{BOTTOM}")
-        yield _label("border", at, "other machines", is_left=at > LEFT + 90)
+        x = round(frame.x(column) - frame.step / 2)
+        yield _path("border", f"M{x} {TOP - 6}V{BOTTOM}")
+        yield _label("border", x, "other machines", is_left=x > LEFT + 90)
 
 
 def _changes(line: Timeline, frame: Frame) -> Iterator[str]:
-    """Each change, and the levels on both sides of it, as far as they were measured near it."""
+    """Draw each change, and the levels on both sides of it, as far as they were measured near it."""
     for column, one in line.marks:
-        at, before = frame.x(column), frame.x(max(0, column - 12))
+        x, before = frame.x(column), frame.x(max(0, column - 12))
         after = frame.x(min(len(line.cells) - 1, column + 12))
-        levels = f"M{before:.0f} {frame.y(one.before):.0f}H{at:.0f}M{at:.0f} {frame.y(one.after):.0f}H{after:.0f}"
+        levels = f"M{before:.0f} {frame.y(one.before):.0f}H{x:.0f}M{x:.0f} {frame.y(one.after):.0f}H{after:.0f}"
         yield _path("level", levels)
     for column, one in line.marks:
         css, place = f"mark {css_class(one)}", round(frame.x(column))
@@ -246,19 +247,20 @@ def _label(css: str, at: int, text: str, *, is_left: bool) -> str:
 
 
 def shared_columns(findings: Findings) -> str:
-    """What all drawings of a page say alike, by column: a year of names and commits once, and not once a series."""
+    """Return the data that all drawings of a page share, by column: a year of names and commits once, not for each
+    series."""
     nights = findings.history.nights
-    named = _short_names([night.id for night in nights])
+    names = _short_names([night.id for night in nights])
     step = (WIDTH - LEFT - RIGHT) / len(findings.cells)
     return _json({
         "x": [round(LEFT + step * (column + 0.5)) for column in range(len(findings.cells))],
-        "night": [cell.day if cell.night is None else named[cell.night] for cell in findings.cells],
+        "night": [cell.day if cell.night is None else names[cell.night] for cell in findings.cells],
         "commit": ["" if cell.night is None else nights[cell.night].commit[:8] for cell in findings.cells],
     })  # fmt: skip
 
 
 def chart_points(line: Timeline) -> str:
-    """Data of every night: the value, or why there is none."""
+    """Return data of every night: the value, or why there is none."""
     frame, points = _chart_frame(line), [spot.point for spot in line.spots]
     names = ("night", "value", "lowest", "highest", "runs", "commit", "note")
     with_unit = ("value", "lowest", "highest")
@@ -268,13 +270,13 @@ def chart_points(line: Timeline) -> str:
         "v": [NIGHT, *([_short(getattr(point, name)) for point in points] for name in ("value", "low", "high")),
               _compact([point.runs for point in points]), COMMIT, _compact([_note(point) for point in points])],
     }  # fmt: skip
-    missing = {
+    gap_trace = {
         **_trace(line, GREY, "not measured", [gap.column for gap in line.gaps]),
         "y": [BOTTOM - 4] * len(line.gaps),
         "v": [NIGHT, None, None, None, None, None, _compact([gap.why for gap in line.gaps])],
     }
     columns = [[name, _unit(line) if name in with_unit else ""] for name in names]
-    return _json({"columns": columns, "traces": [measured, missing]})
+    return _json({"columns": columns, "traces": [measured, gap_trace]})
 
 
 def _trace(line: Timeline, colour: str, mark: str, columns: Sequence[int]) -> dict[str, Any]:
@@ -287,7 +289,7 @@ def _note(point: Point) -> str:
 
 
 def never_note(point: Point) -> str:
-    """How many runs never got there, of a night's value or of the share of such runs."""
+    """Return how many runs never got there, for a night's value or for the share of such runs."""
     if point.within is not None:
         return f"not within {number(point.within)} s: {point.never} of {point.runs} runs"
     if point.value is None or not point.never:
@@ -296,12 +298,12 @@ def never_note(point: Point) -> str:
 
 
 def _json(document: Mapping[str, Any]) -> str:
-    """For a script element: nothing in it ends that."""
+    """Return JSON for a script element, which nothing in it can end."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _column_stretches(columns: Sequence[int]) -> list[list[int]]:
-    """The first and the last of columns side by side."""
+    """Return the first and the last of neighbouring columns."""
     stretches: list[list[int]] = []
     for column in columns:
         if stretches and column == stretches[-1][1] + 1:
@@ -312,16 +314,16 @@ def _column_stretches(columns: Sequence[int]) -> list[list[int]]:
 
 
 def _compact(column: list[Any]) -> Any:
-    """A column whose values are all the same is told as one."""
+    """Reduce a column of equal values to one value."""
     return column[0] if len(set(column)) == 1 else column or None
 
 
 def _short_names(ids: Sequence[str]) -> list[str]:
-    """The date where a day has one night."""
+    """Return the date if a day has one night, else the id."""
     days = Counter(name.partition("-")[0] for name in ids)
     return [name.partition("-")[0] if days[name.partition("-")[0]] == 1 else name for name in ids]
 
 
 def _short(value: float | None) -> float | None:
-    """Four digits are more than a night knows."""
+    """Round to four digits, more than a night's precision."""
     return None if value is None else float(f"{value:.4g}")

@@ -1,7 +1,7 @@
-"""What the history of a suite says: regressions, improvements, claims, and notes for the reader.
+"""Findings in the history of a suite: regressions, improvements, claims, and notes for the reader.
 
-`evaluate` is pure. `review` reads a suite's folder and keeps change points in a cache beside the nights; they are
-looked up by everything that they depend on, so they are never out of date.
+`evaluate` is pure. `review` reads a suite's folder and keeps change points in a cache beside the nights; their
+keys contain everything that they depend on, so they are never out of date.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OF_MODEL = (
 
 @cache
 def _method_version() -> str:
-    """Return what finds them: another release of Otava, or of our own cleaning, finds others."""
+    """Return the version of the method: another release of Otava, or of our own cleaning, has other results."""
     from importlib.metadata import PackageNotFoundError, version
 
     import analysis.stats.change_points as ours
@@ -49,7 +49,7 @@ def _method_version() -> str:
 
 
 class ChangePointCache:
-    """Asks Otava once for the same values; a damaged file is as good as none."""
+    """A cache of Otava's answers by values; a damaged file counts as none."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / CACHE_FILE
@@ -68,7 +68,7 @@ class ChangePointCache:
         return tuple(Candidate(int(index), p) for index, p in self._known[key])
 
     def keep(self) -> None:
-        """Store what was asked for this time; what was not is of no series any more."""
+        """Store the answers used this time; the others belong to no series any more."""
         write_json_atomic(self._path, {"v": 1, "found": self._used})
 
 
@@ -85,7 +85,7 @@ FindChangePoints = Callable[[Sequence[float], Rule], tuple[Candidate, ...]]
 
 @dataclass(frozen=True)
 class SeriesFindings:
-    """A series with what was found in it. `current`: measured on today's machines."""
+    """A series with its findings. `current`: measured on today's machines."""
 
     series: Series
     findings: tuple[Finding, ...]
@@ -110,16 +110,16 @@ class Findings:
 
     @property
     def all(self) -> tuple[Finding, ...]:
-        """The newest first, of those the largest."""
-        found = [finding for judged in self.series for finding in judged.findings]
-        return tuple(sorted(found, key=lambda one: (-one.since, -abs(one.percent or 0.0), one.key)))
+        """Return all findings, the newest first, of those the largest."""
+        findings = [finding for series in self.series for finding in series.findings]
+        return tuple(sorted(findings, key=lambda one: (-one.since, -abs(one.percent or 0.0), one.key)))
 
     def of(self, kind: Kind, *statuses: Status) -> tuple[Finding, ...]:
         return tuple(one for one in self.all if one.kind is kind and (not statuses or one.status in statuses))
 
     @property
     def alarms(self) -> tuple[Finding, ...]:
-        """Regressions that tonight confirmed and nobody accepted: the reason for an exit code."""
+        """Return regressions that tonight confirmed and nobody accepted: the reason for an exit code."""
         return tuple(one for one in self.all if one.alarms)
 
     @property
@@ -128,32 +128,32 @@ class Findings:
 
     @property
     def failed_last_night(self) -> Counter[str]:
-        """Statuses of last night's experiments that are not complete, and how many have them."""
-        found = self.last.experiments if self.last else ()
-        return Counter(one.status for one in found if one.status != "complete")
+        """Return statuses of last night's experiments that are not complete, and how many have them."""
+        nights = self.last.experiments if self.last else ()
+        return Counter(one.status for one in nights if one.status != "complete")
 
 
 def review(folder: Path | str, settings: Settings) -> Findings:
-    """Evaluate a suite's folder; Otava is asked only about what it was not asked about before."""
+    """Evaluate a suite's folder; Otava is only called for new values."""
     cache = ChangePointCache(Path(folder))
-    found = evaluate(read_history(folder), settings, cache.change_points)
+    findings = evaluate(read_history(folder), settings, cache.change_points)
     cache.keep()
-    return found
+    return findings
 
 
 def evaluate(history: History, settings: Settings, find: FindChangePoints = change_points) -> Findings:
-    """Findings of a history; `find` answers where values change."""
+    """Return findings of a history; `find` returns where values change."""
     all_series = build_series(history.nights, settings.renames)
     by_time = sorted(all_series, key=lambda one: one.watched_nights[-1])
-    newest = {one.key.names: one.key.machine for one in by_time}  # which machines measured a series last
+    newest = {one.key.names: one.key.machine for one in by_time}  # the machines that measured a series last
     series = tuple(
         _series_findings(one, history.nights, settings, find, current=newest[one.key.names] == one.key.machine)
         for one in all_series
     )
     claims = claim_history.claim_histories(history.nights)
     cells, turns = night_records.calendar_cells(history.nights), claim_history.verdict_changes(claims)
-    found = Findings(settings, history, series, cells, claims, turns, ())
-    return replace(found, notes=tuple(_notes(found)))
+    findings = Findings(settings, history, series, cells, claims, turns, ())
+    return replace(findings, notes=tuple(_notes(findings)))
 
 
 def _series_findings(
@@ -161,19 +161,19 @@ def _series_findings(
 ) -> SeriesFindings:
     if series.metric.better is Better.NONE:
         return SeriesFindings(series, (), current)
-    found = judge(series, nights, _changes(series, settings.rule, find), settings, current=current)
-    tonight = len(nights) - 1
-    if not found or series.nights[-1] != tonight:
-        return SeriesFindings(series, found, current)
+    findings = judge(series, nights, _changes(series, settings.rule, find), settings, current=current)
+    last = len(nights) - 1
+    if not findings or series.nights[-1] != last:
+        return SeriesFindings(series, findings, current)
 
     @cache
     def findings_of(night: int) -> tuple[Finding, ...]:
-        """Return what was said of the series that night."""
-        then = Series(series.key, series.points[: night + 1])
-        found = _changes(then, settings.rule, find) if then.values else ()
-        return judge(then, nights[: night + 1], found, settings)
+        """Return the findings about the series in that night."""
+        past = Series(series.key, series.points[: night + 1])
+        findings = _changes(past, settings.rule, find) if past.values else ()
+        return judge(past, nights[: night + 1], findings, settings)
 
-    return SeriesFindings(series, tuple(replace(one, new=_is_new(one, tonight, findings_of)) for one in found), current)
+    return SeriesFindings(series, tuple(replace(one, new=_is_new(one, last, findings_of)) for one in findings), current)
 
 
 def _changes(series: Series, rule: Rule, find: FindChangePoints) -> tuple[Candidate, ...]:
@@ -184,9 +184,9 @@ def _changes(series: Series, rule: Rule, find: FindChangePoints) -> tuple[Candid
 
 
 def _is_new(finding: Finding, tonight: int, findings_of: Callable[[int], Sequence[Finding]]) -> bool:
-    """Return whether the night before did not say so, nor, once it is confirmed, any other since.
+    """Return whether the finding was not there the night before, nor, once it is confirmed, in any other since.
 
-    A change that is hardly beyond chance comes and goes with the nights after it: it is told once.
+    A change that is hardly beyond chance comes and goes with the nights after it: it is reported once.
     """
     first = tonight - 1 if finding.confirmed is None else min(finding.confirmed, tonight - 1)
     return not any(
@@ -197,7 +197,7 @@ def _is_new(finding: Finding, tonight: int, findings_of: Callable[[int], Sequenc
 
 
 def _notes(found: Findings) -> list[str]:
-    """Return what a reader must know before believing the rest."""
+    """Return what a reader must know before the rest."""
     history, settings = found.history, found.settings
     lines = [f"{one.file} is no night: {one.why}. It is left out." for one in history.damaged]
     if history.nights and history.nights[-1].testbed == SIMULATED:
@@ -231,7 +231,7 @@ def _notes(found: Findings) -> list[str]:
 
 
 def _nights_words(history: History, nights: Sequence[int]) -> str:
-    """One by one, or from the first to the last of many that follow each other."""
+    """Return the nights one by one, or from the first to the last of many that follow each other."""
     ids = [history.nights[night].id for night in nights]
     if len(nights) > 2 and nights[-1] - nights[0] == len(nights) - 1:
         return f"{ids[0]} to {ids[-1]}"
@@ -239,14 +239,14 @@ def _nights_words(history: History, nights: Sequence[int]) -> str:
 
 
 def _machine_changes(series: Sequence[SeriesFindings], history: History) -> list[str]:
-    """One line for all experiments whose machines changed after the same night."""
-    until: dict[tuple[str, str], int] = {}  # by experiment and machines that are not those of today
-    for judged in series:
-        if not judged.current:
-            of = judged.key.experiment, judged.key.machine
-            until[of] = max(until.get(of, 0), judged.series.watched_nights[-1])
+    """Return one line for all experiments whose machines changed after the same night."""
+    last_nights: dict[tuple[str, str], int] = {}  # by experiment and machines that are not today's
+    for findings in series:
+        if not findings.current:
+            key = findings.key.experiment, findings.key.machine
+            last_nights[key] = max(last_nights.get(key, 0), findings.series.watched_nights[-1])
     by_night: dict[int, list[str]] = defaultdict(list)
-    for (experiment, _), night in sorted(until.items()):
+    for (experiment, _), night in sorted(last_nights.items()):
         by_night[night].append(experiment)
     return [
         f"{', '.join(names)}: measured on other machines until {history.nights[night].id}; what was before is not "

@@ -22,11 +22,11 @@ def value_text(value: float | None, unit: str) -> str:
 
 
 def change_text(finding: Finding) -> str:
-    """How large: in percent where the metric is compared so, else in its unit."""
-    of = metric_of(finding.key.metric)
-    if of.difference_kind is DifferenceKind.RATIO and finding.percent is not None:
+    """Return the size of a change: in percent if the metric is compared so, else in its unit."""
+    info = metric_of(finding.key.metric)
+    if info.difference_kind is DifferenceKind.RATIO and finding.percent is not None:
         return numerals.change(finding.percent, "%")
-    return numerals.change(finding.after - finding.before, of.unit)
+    return numerals.change(finding.after - finding.before, info.unit)
 
 
 def levels_text(finding: Finding) -> str:
@@ -35,23 +35,23 @@ def levels_text(finding: Finding) -> str:
 
 
 def floor_text(finding: Finding) -> str:
-    """The A/A floor as the change is told."""
-    of = metric_of(finding.key.metric)
+    """Return the A/A floor in the unit of the change."""
+    info = metric_of(finding.key.metric)
     if finding.floor is None:
         return MISSING
-    if of.difference_kind is DifferenceKind.RATIO and finding.before > 0:
+    if info.difference_kind is DifferenceKind.RATIO and finding.before > 0:
         return "±" + numerals.with_unit(number(100 * finding.floor / finding.before, 1), "%")
-    return f"±{value_text(finding.floor, of.unit)}"
+    return f"±{value_text(finding.floor, info.unit)}"
 
 
 def series_text(key: Key) -> str:
-    """Without the experiment, which stands above."""
+    """Return the name of a series without the experiment, which is in the heading."""
     event = "" if key.event in ("e0", "e1") else f", {key.event}"
     return f"{key.variant.replace('_', ' ').replace(':', ', ')}: {metric_of(key.metric).words}{event}"
 
 
 def status_text(finding: Finding, nights: Sequence[Night]) -> str:
-    """The status with what it rests on."""
+    """Return the status with its basis."""
     count = f"{finding.nights_after} night{'s' if finding.nights_after != 1 else ''}"
     failed = f"; {finding.failed}" if finding.failed else ""
     if finding.status is Status.SUSPECTED:
@@ -67,11 +67,11 @@ def status_text(finding: Finding, nights: Sequence[Night]) -> str:
 
 
 def finding_sentence(finding: Finding, nights: Sequence[Night]) -> str:
-    """The whole finding on one line, for a log or a webhook."""
-    went = {Kind.REGRESSION: "worse", Kind.IMPROVEMENT: "better"}.get(finding.kind, "only in complete runs")
+    """Return the whole finding on one line, for a log or a webhook."""
+    direction = {Kind.REGRESSION: "worse", Kind.IMPROVEMENT: "better"}.get(finding.kind, "only in complete runs")
     return (
         f"{finding.key.experiment}, {series_text(finding.key)}: {change_text(finding)} ({levels_text(finding)}),"
-        f" {went} since night "
+        f" {direction} since night "
         f"{nights[finding.since].id}; {status_text(finding, nights)}; commits {finding.commits.words}"
     )
 
@@ -81,28 +81,28 @@ def count_text(number: int, singular: str, plural: str = "") -> str:
 
 
 def headline(found: Findings) -> str:
-    """The state of the suite in one line."""
+    """Return the state of the suite in one line."""
     if found.last is None:
         return "No night on record yet."
-    of = found.of
+    select = found.of
     parts = [
-        count_text(len(of(Kind.REGRESSION, Status.CONFIRMED)), "confirmed regression"),
-        f"{len(of(Kind.REGRESSION, Status.SUSPECTED))} suspected",
+        count_text(len(select(Kind.REGRESSION, Status.CONFIRMED)), "confirmed regression"),
+        f"{len(select(Kind.REGRESSION, Status.SUSPECTED))} suspected",
     ]
-    if better := len(of(Kind.IMPROVEMENT, Status.CONFIRMED, Status.SUSPECTED)):
-        parts.append(count_text(better, "improvement"))
+    if improvements := len(select(Kind.IMPROVEMENT, Status.CONFIRMED, Status.SUSPECTED)):
+        parts.append(count_text(improvements, "improvement"))
     failed = found.failed_last_night
     parts.append(f"{count_text(failed['infrastructure'], 'infrastructure failure')} last night")
-    parts += [f"{many} {status}" for status, many in sorted(failed.items()) if status != "infrastructure"]
+    parts += [f"{count} {status}" for status, count in sorted(failed.items()) if status != "infrastructure"]
     return ", ".join(parts)
 
 
 def bisect_command(finding: Finding) -> str:
-    """What finds the commit within the range."""
-    of = finding.key
+    """Return the command that finds the commit within the range."""
+    key = finding.key
     return (
-        f"barograph bisect --experiment {of.experiment} --variant {of.variant} --metric {of.metric} "
-        f"--event {of.event} {finding.commits.good[:12]} {finding.commits.bad[:12]}"
+        f"barograph bisect --experiment {key.experiment} --variant {key.variant} --metric {key.metric} "
+        f"--event {key.event} {finding.commits.good[:12]} {finding.commits.bad[:12]}"
     )
 
 
@@ -130,16 +130,16 @@ def findings_data(found: Findings) -> dict[str, Any]:
 
 
 def finding_counts(found: Findings) -> dict[str, int]:
-    """Series by what is said of them; `new_confirmed` is what exit code 6 is about."""
-    of = found.of
+    """Return numbers of series by finding; `new_confirmed` is the reason for exit code 6."""
+    select = found.of
     return {
         "series": len(found.series),
-        "confirmed": len(of(Kind.REGRESSION, Status.CONFIRMED)),
-        "suspected": len(of(Kind.REGRESSION, Status.SUSPECTED)),
-        "recovered": len(of(Kind.REGRESSION, Status.RECOVERED)),
-        "accepted": len(of(Kind.REGRESSION, Status.ACCEPTED)),
-        "not_measured": len(of(Kind.REGRESSION, Status.NOT_MEASURED)),
-        "improvements": len(of(Kind.IMPROVEMENT, Status.CONFIRMED)),
+        "confirmed": len(select(Kind.REGRESSION, Status.CONFIRMED)),
+        "suspected": len(select(Kind.REGRESSION, Status.SUSPECTED)),
+        "recovered": len(select(Kind.REGRESSION, Status.RECOVERED)),
+        "accepted": len(select(Kind.REGRESSION, Status.ACCEPTED)),
+        "not_measured": len(select(Kind.REGRESSION, Status.NOT_MEASURED)),
+        "improvements": len(select(Kind.IMPROVEMENT, Status.CONFIRMED)),
         "new_confirmed": len(found.alarms),
     }
 
@@ -167,13 +167,14 @@ def _night_id(found: Findings, index: int | None) -> str | None:
 
 
 def _claim_data(claim: ClaimHistory, found: Findings) -> dict[str, Any]:
-    """The last verdict by the newest rule on the machines that measured it last, and its night (null: none yet)."""
-    latest = claim.latest
-    clear = [i for i, cell in claim.comparable if cell.is_clear]
-    row = latest.row if clear else None
+    """Return the last verdict by the newest rule on the machines that measured it last, and its night (null: none
+    yet)."""
+    summary = claim.latest
+    nights = [i for i, cell in claim.comparable if cell.is_clear]
+    row = summary.row if nights else None
     return {
-        "claim": claim.name, "verdict": latest.verdict, "indication": row.indication if row else None,
-        "night": _night_id(found, clear[-1] if clear else None),
+        "claim": claim.name, "verdict": summary.verdict, "indication": row.indication if row else None,
+        "night": _night_id(found, nights[-1] if nights else None),
         "measured": row.measured if row else None, "low": row.low if row else None, "high": row.high if row else None,
         "tonight": claim.cells[-1].verdict if claim.cells else "not run",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The first page of a suite: how things are, regressions, the calendar, claims over time, and a card a series."""
+"""The first page of a suite: its state, regressions, the calendar, claims over time, and a card a series."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from analysis.report.page import Block, Definitions, Folded, Items, PageContent,
 from analysis.report.table import Across, Heading, ResultTable, columns
 from barograph.plan.experiment import SIMULATED
 
-MOST_TURNS = 20  # verdicts that turned, and indications that changed, on the first page
+MOST_TURNS = 20  # changed verdicts, and changed indications, on the first page
 VERDICT_HEIGHTS = {
     ClaimVerdict.MET: 12,
     ClaimVerdict.PARTLY: 8,
@@ -46,7 +46,7 @@ DAYS = (("", "complete"), ("partial", "partial: something failed or was too late
 
 
 def trust(night: Night, root: Path) -> list[str]:
-    """Return how far the numbers of a simulated night may be from real ones, by those of its series that are here."""
+    """Return how far the numbers of a simulated night may be from real ones, by its series in this folder."""
     if night.testbed != SIMULATED:
         return []
     sentence = words.model_sentence_of_series(
@@ -64,13 +64,13 @@ def first_page(
 ) -> PageContent:
     last, suite, nights = found.last, found.history.suite, len(found.history.nights)
     title = found.settings.title or suite
-    where = f" on {last.testbed}{model_note(last)}" if last else ""
+    place = f" on {last.testbed}{model_note(last)}" if last else ""
     newest = [", the last one ", link(last.id, f"nights/{last.id}.html"), f", {last.status}"] if last else []
     return PageContent(
         title=f"{title}, nights",
         heading=title,
         meta=joined(
-            [f"Suite {suite}{where} · {findings_report.count_text(nights, 'night')} on record", *newest, " · ",
+            [f"Suite {suite}{place} · {findings_report.count_text(nights, 'night')} on record", *newest, " · ",
              link("findings.json", "findings.json")]
         ),
         css="nights",
@@ -82,23 +82,23 @@ def _blocks(
     found: Findings, rows: Sequence[FindingRow], lines: Mapping[str, Sequence[Timeline]], root: Path
 ) -> Iterator[Block]:
     regressions = [row for row in rows if row.finding.kind is Kind.REGRESSION]
-    standing = with_status(regressions, *CURRENT_STATUSES)
-    yield Sentence(findings_report.headline(found), f"state {'bad' if standing else 'good'}")
+    current = with_status(regressions, *CURRENT_STATUSES)
+    yield Sentence(findings_report.headline(found), f"state {'bad' if current else 'good'}")
     if found.last:
         yield Warnings(trust(found.last, root))
         yield Warnings(failures(found.last))
-    nothing = Sentence("No series is worse than it was, beyond what nights differ by themselves.")
+    message = Sentence("No series is worse than it was, beyond what nights differ by themselves.")
     accepted = with_status(regressions, Status.ACCEPTED)
-    improved = [row for row in rows if row.finding.kind is Kind.IMPROVEMENT]
-    past = with_status(regressions, Status.RECOVERED, Status.NOT_MEASURED)
-    gone = f"Regressions of the past, recovered or on machines that are no longer there: {len(past)}"
+    improvements = [row for row in rows if row.finding.kind is Kind.IMPROVEMENT]
+    history = with_status(regressions, Status.RECOVERED, Status.NOT_MEASURED)
+    caption = f"Regressions of the past, recovered or on machines that are no longer there: {len(history)}"
     yield Section(
         "Regressions",
         [
-            finding_table(grouped(standing)) if standing else nothing,
+            finding_table(grouped(current)) if current else message,
             *([Section("Accepted", [finding_table(accepted)])] if accepted else []),
-            *([Section("Improvements", [finding_table(improved)])] if improved else []),
-            *([Folded(gone, [finding_table(past)])] if past else []),
+            *([Section("Improvements", [finding_table(improvements)])] if improvements else []),
+            *([Folded(caption, [finding_table(history)])] if history else []),
         ],
     )
     yield Section("Nights", [calendar(found), legend(element("span", "", css=f"day {css}".strip()) + text
@@ -107,12 +107,12 @@ def _blocks(
         yield Section("Notes", [Items(found.notes, "told")])
     if found.claims:
         yield Section("Claims over time", list(_claims(found)))
-    for name, own in lines.items():
-        shown = first_page_timelines(own)
-        more = link("all of them, large, with spread and every night", experiment_page(name))
-        count = Sentence(joined([f"{len(shown)} of {len(own)} series; ", more, "."]), "small")
-        # What is worse now comes first.
-        cards = joined(card(line) for line in sorted(shown, key=lambda line: not line.worse))
+    for name, series in lines.items():
+        selection = first_page_timelines(series)
+        tail = link("all of them, large, with spread and every night", experiment_page(name))
+        count = Sentence(joined([f"{len(selection)} of {len(series)} series; ", tail, "."]), "small")
+        # Series that are worse now come first.
+        cards = joined(card(line) for line in sorted(selection, key=lambda line: not line.worse))
         yield Section(name, [element("div", cards, css="cards"), count])
     yield Section("Terms", [Definitions(night_terms())])
 
@@ -130,8 +130,8 @@ def failures(night: Night) -> list[str]:
 
 
 def grouped(rows: Sequence[FindingRow]) -> list[FindingRow | Across]:
-    """Return together what may have one cause, the same last good and first bad night; primary metrics first. Below
-    stands what finds the commit."""
+    """Group rows that may have one cause, the same last good and first bad night; primary metrics first. Below each
+    group is the command that finds the commit."""
     by_range: dict[tuple[int, int], list[FindingRow]] = {}
     for row in rows:
         by_range.setdefault((row.finding.good, row.finding.bad), []).append(row)
@@ -147,7 +147,7 @@ def grouped(rows: Sequence[FindingRow]) -> list[FindingRow | Across]:
 
 
 def card(line: Timeline) -> Markup:
-    """Return a series in small: its line, its last value, and what changed."""
+    """Return a series in small: its line, its last value, and its changes."""
     finding, last = line.standing, line.spots[-1].point
     note = never_note(last)
     value = findings_report.value_text(last.value, line.metric.unit) + (f" ({note})" if note else "")
@@ -185,13 +185,13 @@ def legend(entries: Iterable[str]) -> Sentence:
 
 def _claims(found: Findings) -> Iterator[Block]:
     verdicts, indications = (
-        sorted((turn for turn in found.turns if turn.is_indication is which), key=lambda turn: -turn.since)
-        for which in (False, True)
+        sorted((turn for turn in found.turns if turn.is_indication is flag), key=lambda turn: -turn.since)
+        for flag in (False, True)
     )
     last = len(found.history.nights) - 1
     turns, changes = verdicts[:MOST_TURNS], indications[:MOST_TURNS]
-    if tonight := [turn for turn in (*turns, *changes) if turn.since == last]:
-        yield Items([turn_line(turn, found) for turn in tonight])
+    if latest_turns := [turn for turn in (*turns, *changes) if turn.since == last]:
+        yield Items([turn_line(turn, found) for turn in latest_turns])
     before = (("Verdicts that turned before", turns), ("Indications that changed before", changes))
     for summary, of_kind in before:
         if earlier := [turn for turn in of_kind if turn.since != last]:
@@ -205,15 +205,15 @@ def _claims(found: Findings) -> Iterator[Block]:
 def turn_line(turn: VerdictChange, found: Findings) -> Markup:
     nights = found.history.nights
     night = nights[turn.since].id
-    tonight = [bold("Tonight:"), " "] if turn.since == len(nights) - 1 else []
+    prefix = [bold("Tonight:"), " "] if turn.since == len(nights) - 1 else []
     return joined(
-        [*tonight, f"{turn.claim}: {turn.before.words} → ", bold(turn.after.words), " in night ",
+        [*prefix, f"{turn.claim}: {turn.before.words} → ", bold(turn.after.words), " in night ",
          link(night, f"nights/{night}.html"), f" (the verdict before is of {nights[turn.last].id})"]
     )  # fmt: skip
 
 
 def claim_table(found: Findings) -> ResultTable:
-    """Return the last verdict by the newest rule on the machines that measured it last, and since when it is so there;
+    """Return the last verdict by the newest rule on the machines that measured it last, and since when it holds there;
     the strip has all nights."""
 
     def measured(claim: ClaimHistory) -> str | None:
@@ -238,24 +238,24 @@ def claim_table(found: Findings) -> ResultTable:
 
 def verdict_since(claim: ClaimHistory, found: Findings) -> str:
     """Return the night since which the last verdict stands."""
-    clear = [(i, cell) for i, cell in claim.comparable if cell.is_clear]
-    same = takewhile(lambda each: each[1].verdict is claim.latest.verdict, reversed(clear))
-    since = min((i for i, _ in same), default=None)
-    return MISSING if since is None else found.history.nights[since].id
+    cells = [(i, cell) for i, cell in claim.comparable if cell.is_clear]
+    run = takewhile(lambda each: each[1].verdict is claim.latest.verdict, reversed(cells))
+    first = min((i for i, _ in run), default=None)
+    return MISSING if first is None else found.history.nights[first].id
 
 
 def claim_strip(claim: ClaimHistory, found: Findings) -> str:
-    """A row of the heat map: a path a verdict, and one for its indications; the height says it too."""
+    """Return a row of the heat map: a path a verdict, and one for its indications; the height repeats the verdict."""
     column = {cell.night: i for i, cell in enumerate(found.cells) if cell.night is not None}
     paths = []
     for (verdict, height), pale in product(VERDICT_HEIGHTS.items(), (False, True)):
-        of = [i for i, cell in enumerate(claim.cells) if cell.verdict is verdict and cell.is_indication is pale]
-        if of:
-            bars = "".join(f"M{column[i]} 12v-{height}h1v{height}z" for i in of)
+        columns = [i for i, cell in enumerate(claim.cells) if cell.verdict is verdict and cell.is_indication is pale]
+        if columns:
+            bars = "".join(f"M{column[i]} 12v-{height}h1v{height}z" for i in columns)
             css = verdict.replace(" ", "-") + (" indication" if pale else "")
             paths.append(f'<path class="{css}" d="{bars}"/>')
     words = Counter(cell.words for cell in claim.cells)
-    counts = ", ".join(f"{many} {each}" for each, many in words.most_common())
+    counts = ", ".join(f"{count} {each}" for each, count in words.most_common())
     return (
         f'<svg class="claim" viewBox="0 0 {max(1, len(found.cells))} 12" preserveAspectRatio="none" role="img">'
         f"<title>{escape(f'{claim.name}: {counts}')}</title>{''.join(paths)}</svg>"

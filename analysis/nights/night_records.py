@@ -1,7 +1,7 @@
-"""Nights on record: what one night left behind, the history of a suite, and its calendar.
+"""Nights on record: the files of one night, the history of a suite, and its calendar.
 
 A night is one JSON file below `<folder>/nights`, written once and never changed. It is read strictly: an unknown key
-or a wrong type is an error. A file that cannot be read is named and left out; the rest of the history counts.
+or a wrong type is an error. An unreadable file is named and left out; the rest of the history counts.
 The calendar has one cell a night on record, and one for each night that should have been.
 """
 
@@ -35,8 +35,8 @@ Date = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 class Values:
     """A metric's value of each repetition that got there; `horizons`: how long each of the others was watched.
 
-    `unsteady`: of how many repetitions a side that they rest on was not steady; None: they rest on none, or nobody
-    tested it. `error`: by how much a value may be wrong as it was measured; None: nobody knows. `of_latency`: a utility
+    `unsteady`: in how many repetitions a side that they rest on was not steady; None: they rest on none, or were not
+    tested. `error`: the possible measurement error of a value; None: unknown. `of_latency`: a utility
     that counts the tuples that have a latency.
     """
 
@@ -61,9 +61,9 @@ Measurements = Mapping[Name, Mapping[Name, Mapping[Name, Values]]]  # variant ->
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A row of the ledger that night; further keys of a ledger row may stand beside these. `v`: of the ledger: verdicts
-    of two versions are by two rules. `runs`: of the variant with the fewest; 0: nothing was run for it. `indication`:
-    whether the verdict is only one."""
+    """A row of the ledger that night; further keys of a ledger row may stand beside these. `v`: version of the ledger:
+    verdicts of two versions are by two rules. `runs`: of the variant with the fewest; 0: there was no run for it.
+    `indication`: whether the verdict is only one."""
 
     __pydantic_config__ = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
     id: Name
@@ -88,9 +88,9 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class ExperimentNight:
-    """One experiment of the suite; `reason` says why where its status is not `complete`.
+    """An experiment of the suite; `reason` says why if its status is not `complete`.
 
-    `machine`: fingerprint of what its own numbers need to be compared, instead of the night's: another experiment of
+    `machine`: fingerprint for comparing its own numbers, instead of the night's: another experiment of
     the suite must not begin a new segment of this one. `failed`: by variant, how many runs the system under test
     failed.
     """
@@ -108,7 +108,7 @@ class ExperimentNight:
 
 @dataclass(frozen=True)
 class Night:
-    """One execution of a suite. `machine`: nights are compared only where it is equal. `commit_s`: when it was made."""
+    """An execution of a suite. `machine`: nights are compared only if it is equal. `commit_s`: time of the commit."""
 
     __pydantic_config__ = STRICT
     v: Literal[1]
@@ -128,7 +128,7 @@ class Night:
     sequence: Annotated[int, Field(ge=1)]
 
     def of(self, experiment: str) -> ExperimentNight | None:
-        return next((found for found in self.experiments if found.experiment == experiment), None)
+        return next((each for each in self.experiments if each.experiment == experiment), None)
 
 
 @cache
@@ -137,7 +137,7 @@ def _adapter() -> TypeAdapter[Night]:
 
 
 def parse_night(text: str | bytes, source: str) -> Night:
-    """A night from its JSON; NightFormError names the source, the field, what is there and what is wanted."""
+    """Return a night from its JSON; NightFormError names the source, the field, its value and what is allowed."""
     try:
         return _adapter().validate_json(text)
     except ValidationError as error:
@@ -150,20 +150,20 @@ def _check_version(text: str | bytes, source: str) -> None:
         value = json.loads(text)
     except ValueError as error:
         raise NightFormError(f"{source}: is not whole JSON ({error})") from error
-    found = value.get("v") if isinstance(value, dict) else None
-    if found != VERSION:
-        newer = isinstance(found, int) and found > VERSION
-        why = "a newer Barograph wrote it" if newer else "it is no night of ours"
-        raise NightFormError(f"{source}: `v` is {found!r}, but {VERSION} is what is read here: {why}")
+    version = value.get("v") if isinstance(value, dict) else None
+    if version != VERSION:
+        is_newer = isinstance(version, int) and version > VERSION
+        reason = "a newer Barograph wrote it" if is_newer else "it is no night of ours"
+        raise NightFormError(f"{source}: `v` is {version!r}, but {VERSION} is what is read here: {reason}")
 
 
 def _error_text(error: ValidationError) -> str:
-    """The first of the errors, and how many more there are."""
-    first, more = error.errors()[0], error.error_count() - 1
+    """Return the first of the errors, and the number of the others."""
+    first, rest = error.errors()[0], error.error_count() - 1
     place = ".".join(str(part) for part in first["loc"])
     fields = ", ".join(Night.__dataclass_fields__)
     hint = f"; a night has {fields}" if first["type"] == "unexpected_keyword_argument" and "." not in place else ""
-    return f"{place}: {first['msg']} (found {first['input']!r:.80}){hint}" + (f"; and {more} more" if more else "")
+    return f"{place}: {first['msg']} (found {first['input']!r:.80}){hint}" + (f"; and {rest} more" if rest else "")
 
 
 def night_json(night: Night) -> bytes:
@@ -172,7 +172,7 @@ def night_json(night: Night) -> bytes:
 
 @dataclass(frozen=True)
 class DamagedFile:
-    """A file among the nights that is none."""
+    """A file among the nights that is no night."""
 
     file: str
     why: str
@@ -188,21 +188,21 @@ class History:
 
 
 def append_night(folder: Path | str, night: Mapping[str, Any]) -> Path:
-    """Put a night on record; its file. `night` is the record without `sequence`, which is counted here.
+    """Put a night on record and return its file. `night` is the record without `sequence`, which is counted here.
 
-    Raises NightFormError (harness) for one that does not follow its form, NightTaken (capacity) where its id is taken.
+    Raises NightFormError (harness) if it violates its form, NightExists (capacity) if its id is taken.
     """
     history = read_history(folder)
     sequence_before = len(history.nights) + len(history.damaged)
     sequence = max([sequence_before, *(one.sequence for one in history.nights)]) + 1
-    found = parse_night(json.dumps({**night, "sequence": sequence}), f"the night for {folder}")
-    path = Path(folder) / "nights" / f"{found.id}.json"
-    _write_once(path, night_json(found))
+    record = parse_night(json.dumps({**night, "sequence": sequence}), f"the night for {folder}")
+    path = Path(folder) / "nights" / f"{record.id}.json"
+    _write_once(path, night_json(record))
     return path
 
 
 def _write_once(path: Path, content: bytes) -> None:
-    """Whole or not at all, and never over another night: a link fails where the name is taken."""
+    """Write whole or not at all, and never over another night: a link fails if the name is taken."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)
     try:
@@ -222,16 +222,16 @@ def _write_once(path: Path, content: bytes) -> None:
 
 
 def read_history(folder: Path | str) -> History:
-    """Every night that can be read, in order; the others are told in `damaged`."""
-    found: list[Night] = []
-    damaged = []
+    """Return every readable night, in order; the others are listed in `damaged`."""
+    nights: list[Night] = []
+    faults = []
     for path in sorted(Path(folder).glob("nights/[!.]*.json")):
         try:
-            found.append(_read_night(path))
+            nights.append(_read_night(path))
         except NightFormError as error:
-            damaged.append(DamagedFile(path.name, str(error).removeprefix(f"{path.name}: ")))
-    found.sort(key=lambda night: (night.sequence, night.started_s))
-    return History(Path(folder).absolute().name, tuple(found), tuple(damaged))
+            faults.append(DamagedFile(path.name, str(error).removeprefix(f"{path.name}: ")))
+    nights.sort(key=lambda night: (night.sequence, night.started_s))
+    return History(Path(folder).absolute().name, tuple(nights), tuple(faults))
 
 
 def _read_night(path: Path) -> Night:
@@ -246,7 +246,7 @@ def _read_night(path: Path) -> Night:
 
 
 def clock_jumps(history: History) -> list[str]:
-    """A night that begins before the one appended before it ended, or ends before it began."""
+    """Return nights that begin before the one appended before them ended, or end before they began."""
     jumps = [
         f"night {night.id} ends {night.started_s - night.ended_s:.0f} s before it begins: its clock was set back"
         for night in history.nights
@@ -268,7 +268,7 @@ LONGEST_GAP = 60  # missing nights that are drawn one by one
 
 @dataclass(frozen=True)
 class CalendarCell:
-    """`night`: its index in the history, None where there is none. `other_machines`: not those of the night before."""
+    """A cell; `night`: its index in the history, None without one. `other_machines`: not those of the night before."""
 
     day: str
     status: str
@@ -278,7 +278,7 @@ class CalendarCell:
 
 
 def calendar_cells(nights: Sequence[Night]) -> tuple[CalendarCell, ...]:
-    """Nights in their order; between two that are further apart than usual, the missing ones."""
+    """Return nights in their order; between two that are further apart than usual, the missing ones."""
     days = [date.fromisoformat(night.night) for night in nights]
     gaps = [(after - before).days for before, after in pairwise(days) if after > before]
     usual = max(1, round(median(gaps))) if gaps else 1
@@ -286,8 +286,8 @@ def calendar_cells(nights: Sequence[Night]) -> tuple[CalendarCell, ...]:
     for i, night in enumerate(nights):
         if i:
             number = round((days[i] - days[i - 1]).days / usual) - 1
-            missing = [days[i - 1] + timedelta(days=usual * place) for place in range(1, number + 1)][-LONGEST_GAP:]
-            cells += [CalendarCell(day.isoformat(), MISSING_NIGHT, "no night on record") for day in missing]
+            dates = [days[i - 1] + timedelta(days=usual * place) for place in range(1, number + 1)][-LONGEST_GAP:]
+            cells += [CalendarCell(day.isoformat(), MISSING_NIGHT, "no night on record") for day in dates]
         failed = [f"{each.experiment}: {each.status}" for each in night.experiments if each.status != "complete"]
         words = "; ".join(failed) or f"all {len(night.experiments)} experiments"
         other = i > 0 and night.machine != nights[i - 1].machine

@@ -1,7 +1,8 @@
-"""Series of nights: one number a night of each metric, variant and machine type. A missing value says why.
+"""Series of nights: one number a night of each metric, variant and machine type. A missing value has a reason.
 
 Also names that appear or vanish: an experiment, a variant or a metric that nights no longer have, or suddenly have.
-Nothing is guessed: a renaming is reported as what it looks like, and joined only when `renames` says so. Pure.
+Nothing is guessed: a renaming is reported as a disappearance and an appearance, and joined only if `renames` says so.
+Pure.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from analysis.nights.settings import Renames
 from analysis.numerals import extent, number
 from analysis.stats.effect import summary
 
-# A time that was never reached is no value, and how often that happens is a series of its own.
+# A time that was never reached is no value; how often that happens is a separate series.
 NEVER_SUFFIX = "_never_percent"
-LATEST_HORIZONS = 50  # runs that never got there, of which the shortest watch says within what all are asked
+LATEST_HORIZONS = 50  # runs that never got there, whose shortest watch is the common limit for all
 ONE_RUN_IN_FOUR = 25.0
 OF_TOPOLOGY = ":"  # between a variant and a topology
 NO_LATENCY = f"no verdict: {untimed.TOO_MANY}"
@@ -30,7 +31,7 @@ SeriesName = tuple[str, str, str, str]  # experiment, variant, metric, event
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """What is compared over nights; never across `machine`."""
+    """The key of a comparison over nights; never across `machine`."""
 
     experiment: str
     variant: str
@@ -51,11 +52,11 @@ class Key:
 class Point:
     """A night's value: the median of its repetitions, and their spread. None: not measured, and `why`.
 
-    Of times it is Kaplan and Meier's median. `horizon`: where that was not reached how long was watched at most; then
-    there is no value. `never`: how many repetitions never got there; then there is no `high`. `unsteady`: how many
-    repetitions were not steady; they count. `within`: of a share that never got there, within how many s. `failed`: how
-    many runs of the variant the system under test failed, also in a night without a value. `error`: by how much the
-    value may be wrong as it was measured.
+    For times it is Kaplan and Meier's median. `horizon`: the longest watch if that was not reached; then there is no
+    value. `never`: how many repetitions never got there; then there is no `high`. `unsteady`: how many repetitions were
+    not steady; they count. `within`: the time limit in s of a share that never got there. `failed`: how many runs of
+    the variant the system under test failed, also in a night without a value. `error`: the possible measurement error
+    of the value.
     """
 
     value: float | None
@@ -73,19 +74,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """`points`: one for each night of the history, in its order."""
+    """A series; `points`: one for each night of the history, in its order."""
 
     key: Key
     points: tuple[Point, ...]
 
     @cached_property
     def nights(self) -> tuple[int, ...]:
-        """The nights that have a value of it."""
+        """Return the nights that have a value of it."""
         return tuple(i for i, point in enumerate(self.points) if point.value is not None)
 
     @cached_property
     def watched_nights(self) -> tuple[int, ...]:
-        """These, and those in which most repetitions never got there."""
+        """Return these nights, and those in which most repetitions never got there."""
         return tuple(i for i, point in enumerate(self.points) if point.runs)
 
     @cached_property
@@ -98,43 +99,43 @@ class Series:
 
     @property
     def is_share(self) -> bool:
-        """Return whether it is how many repetitions never got there."""
+        """Return whether it is the share of repetitions that never got there."""
         return self.key.metric.endswith(NEVER_SUFFIX)
 
 
 def metric_of(name: str) -> Metric:
-    """A metric of the table, or the share of repetitions that never reached one."""
+    """Return a metric of the table, or the share of repetitions that never reached one."""
     if not name.endswith(NEVER_SUFFIX):
         return metric(name)
-    of = metric(name.removesuffix(NEVER_SUFFIX))
+    base = metric(name.removesuffix(NEVER_SUFFIX))
     return Metric(
-        name, Better.LOWER, DifferenceKind.DIFFERENCE, "points", f"{of.words}: never reached", ONE_RUN_IN_FOUR
+        name, Better.LOWER, DifferenceKind.DIFFERENCE, "points", f"{base.words}: never reached", ONE_RUN_IN_FOUR
     )
 
 
 def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...]:
-    """Every series of a history, by key."""
-    renamed = [apply_renames(night, renames) for night in nights]
-    found: dict[Key, dict[int, Values]] = defaultdict(dict)
-    for i, (night, experiments) in enumerate(zip(nights, renamed, strict=True)):
+    """Return every series of a history, by key."""
+    records = [apply_renames(night, renames) for night in nights]
+    values_by_key: dict[Key, dict[int, Values]] = defaultdict(dict)
+    for i, (night, experiments) in enumerate(zip(nights, records, strict=True)):
         for name, values in _measurements(experiments):
-            found[Key(*name, machine_of(night, experiments[name[0]]))][i] = values
+            values_by_key[Key(*name, machine_of(night, experiments[name[0]]))][i] = values
     result = []
-    for key, every_night in sorted(found.items()):
-        refused = _no_verdicts(key, found, renamed)
-        by_night = {i: values for i, values in every_night.items() if i not in refused}
+    for key, every_night in sorted(values_by_key.items()):
+        omissions = _no_verdicts(key, values_by_key, records)
+        by_night = {i: values for i, values in every_night.items() if i not in omissions}
         if not by_night:
             continue  # nothing to compare
-        whys = refused | {i: _why(nights[i], renamed[i], key) for i in range(len(nights)) if i not in every_night}
+        whys = omissions | {i: _why(nights[i], records[i], key) for i in range(len(nights)) if i not in every_night}
         points = {key: [_point(by_night[i]) if i in by_night else Point(None, why=whys[i]) for i in range(len(nights))]}
         if any(values.horizons for values in by_night.values()):
             points[replace(key, metric=key.metric + NEVER_SUFFIX)] = _shares(by_night, whys)
         variant = key.variant.partition(OF_TOPOLOGY)[0]
-        for i, (night, experiments) in enumerate(zip(nights, renamed, strict=True)):
-            of = experiments.get(key.experiment)
-            if of is not None and variant in of.failed and machine_of(night, of) == key.machine:
+        for i, (night, experiments) in enumerate(zip(nights, records, strict=True)):
+            experiment = experiments.get(key.experiment)
+            if experiment is not None and variant in experiment.failed and machine_of(night, experiment) == key.machine:
                 for every in points.values():
-                    every[i] = replace(every[i], failed=of.failed[variant])
+                    every[i] = replace(every[i], failed=experiment.failed[variant])
         result += [Series(name, tuple(every)) for name, every in points.items()]
     return tuple(result)
 
@@ -142,57 +143,58 @@ def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...
 def _no_verdicts(
     key: Key, found: Mapping[Key, Mapping[int, Values]], nights: Sequence[Mapping[str, ExperimentNight]]
 ) -> dict[int, str]:
-    """Return the nights whose latency, or utility of a latency, is no ground for a verdict, and why: too many tuples
-    have none, as in a comparison, or clocks are not known. Nights that measured that of no run (sources that are not
-    ours) count."""
+    """Return the nights whose latency, or utility of a latency, is no basis for a verdict, and why: too many tuples
+    have none, as in a comparison, or clock errors are unknown. Nights that measured that of no run (sources that are
+    not ours) count."""
     shares = found.get(replace(key, metric=untimed.share_of(key.metric)), {})
-    refused = {}
+    reasons = {}
     for i, values in found[key].items():
         variants = nights[i][key.experiment].variants.values()
         on_record = any(name.startswith(untimed.UNTIMED) for metrics in variants for name in metrics)
-        known = shares[i].values if i in shares else ()
+        percents = shares[i].values if i in shares else ()
         if values.error is None:
-            refused[i] = NO_CLOCKS
+            reasons[i] = NO_CLOCKS
         elif (key.metric.startswith(untimed.LATENCY) or values.of_latency) and not untimed.carry_verdict(
-            known, len(values.values), any_on_record=on_record
+            percents, len(values.values), any_on_record=on_record
         ):
-            refused[i] = NO_LATENCY
-    return refused
+            reasons[i] = NO_LATENCY
+    return reasons
 
 
 def apply_renames(night: Night, renames: Renames) -> dict[str, ExperimentNight]:
-    """Its experiments, variants and metrics under the names of today; where both names are there the new one counts."""
-    experiments = {found.experiment for found in night.experiments}
+    """Return a night's experiments, variants and metrics under today's names; if both names are there the new one
+    counts."""
+    experiments = {each.experiment for each in night.experiments}
     return {
-        _new_name(found.experiment, renames.experiments, experiments): ExperimentNight(
-            found.experiment, found.status, found.series, found.reason,
+        _new_name(each.experiment, renames.experiments, experiments): ExperimentNight(
+            each.experiment, each.status, each.series, each.reason,
             {
-                _new_name(variant, renames.variants, found.variants): {
+                _new_name(variant, renames.variants, each.variants): {
                     _new_name(name, renames.metrics, metrics): events for name, events in metrics.items()
                 }
-                for variant, metrics in found.variants.items()
+                for variant, metrics in each.variants.items()
             },
-            found.claims,
-            found.machine,
-            {_new_name(variant, renames.variants, found.failed): failed for variant, failed in found.failed.items()},
+            each.claims,
+            each.machine,
+            {_new_name(variant, renames.variants, each.failed): failed for variant, failed in each.failed.items()},
         )
-        for found in night.experiments
+        for each in night.experiments
     }  # fmt: skip
 
 
 def machine_of(night: Night, found: ExperimentNight | None) -> str:
-    """The fingerprint that an experiment's numbers of that night are compared under."""
+    """Return the fingerprint under which an experiment's numbers of that night are compared."""
     return (found and found.machine) or night.machine
 
 
 def _new_name(name: str, renames: Mapping[str, str], names: Mapping[str, object] | set[str]) -> str:
-    new = renames.get(name, name)
-    return name if new in names else new
+    name_today = renames.get(name, name)
+    return name if name_today in names else name_today
 
 
 def _measurements(experiments: Mapping[str, ExperimentNight]) -> Iterator[tuple[SeriesName, Values]]:
-    for experiment, found in experiments.items():
-        for variant, metrics in found.variants.items():
+    for experiment, night in experiments.items():
+        for variant, metrics in night.variants.items():
             for name, events in metrics.items():
                 for event, values in events.items():
                     if values.runs:
@@ -201,22 +203,22 @@ def _measurements(experiments: Mapping[str, ExperimentNight]) -> Iterator[tuple[
 
 def _why(night: Night, experiments: Mapping[str, ExperimentNight], key: Key) -> str:
     """Return why a night has no value of a series."""
-    found = experiments.get(key.experiment)
-    if found is None:
+    record = experiments.get(key.experiment)
+    if record is None:
         return "not in the suite that night"
-    if machine_of(night, found) != key.machine:
+    if machine_of(night, record) != key.machine:
         return "other machines"
-    if found.status != "complete":
-        return f"{found.status}: {found.reason}" if found.reason else found.status
-    if key.variant not in found.variants:
+    if record.status != "complete":
+        return f"{record.status}: {record.reason}" if record.reason else record.status
+    if key.variant not in record.variants:
         return f"no complete run of {key.variant}"
     return "not measured"
 
 
 def _point(values: Values) -> Point:
     horizons = values.horizons
-    never = [False] * len(values.values) + [True] * len(horizons)
-    over_runs = summary([*values.values, *horizons], never, mean=False)
+    flags = [False] * len(values.values) + [True] * len(horizons)
+    over_runs = summary([*values.values, *horizons], flags, mean=False)
     return Point(
         over_runs.value, min(values.values, default=None), over_runs.high, values.runs,
         max(horizons) if over_runs.value is None else None, len(horizons),
@@ -226,40 +228,52 @@ def _point(values: Values) -> Point:
 
 
 def never_text(horizons: Sequence[float], runs: int) -> str:
-    """What is said of a night in which most repetitions never got there, by how long each of those was watched."""
+    """Return text for a night in which most repetitions never got there, with the length of each one's watch."""
     return f"not within {extent(horizons)} s: {len(horizons)} of {runs} runs"
 
 
 def _shares(found: Mapping[int, Values], whys: Mapping[int, str]) -> list[Point]:
-    """The share of repetitions that did not get there within the same time, whatever night: the shortest that one of
-    the latest that never did was watched. A watch that ends earlier is no change of it."""
-    within = min([horizon for _, values in sorted(found.items()) for horizon in values.horizons][-LATEST_HORIZONS:])
-    points = {i: Point(None, why=why) for i, why in whys.items()}
+    """Return the share of repetitions that did not get there within the same time, for all nights: the shortest watch
+    of the latest that never did. A watch that ends earlier does not change it."""
+    threshold = min([horizon for _, values in sorted(found.items()) for horizon in values.horizons][-LATEST_HORIZONS:])
+    points = {i: Point(None, why=reason) for i, reason in whys.items()}
     for i, values in found.items():
         horizons = values.horizons
-        never = len(horizons) + sum(value > within for value in values.values)
-        share = 100.0 * never / values.runs
-        points[i] = Point(share, share, share, values.runs, never=never, within=within)
-        if any(horizon < within for horizon in horizons):
-            points[i] = Point(None, why=f"watched for less than {number(within)} s")
+        count = len(horizons) + sum(value > threshold for value in values.values)
+        share = 100.0 * count / values.runs
+        points[i] = Point(share, share, share, values.runs, never=count, within=threshold)
+        if any(horizon < threshold for horizon in horizons):
+            points[i] = Point(None, why=f"watched for less than {number(threshold)} s")
     return [points[i] for i in sorted(points)]
 
 
-NIGHTS_WITHOUT_NAME = 2  # nights without a name before it is told
-NIGHTS_OF_NEWS = 30  # nights for which it is told
+NIGHTS_WITHOUT_NAME = 2  # nights without a name before that is reported
+NIGHTS_OF_NEWS = 30  # nights for which it is reported
 NamesByNight = list[tuple[Night, frozenset[str]]]  # nights that could have had names, and those they had
 
 
 def name_changes(nights: Sequence[Night], renames: Renames) -> list[str]:
-    """One line a name that vanished or appeared lately."""
+    """Return one line for each name that vanished or appeared lately."""
     by_night = [(night, apply_renames(night, renames)) for night in nights]
-    lines = list(_lines_of_names("experiment", "", [(night, frozenset(found)) for night, found in by_night]))
-    for experiment in sorted({name for _, found in by_night for name in found}):
-        measured = [(night, found[experiment]) for night, found in by_night if experiment in found]
-        of = [(night, found) for night, found in measured if found.status == "complete" and found.variants]
-        lines += _lines_of_names("variant", experiment, [(night, frozenset(found.variants)) for night, found in of])
-        for variant in sorted({name for _, found in of for name in found.variants}):
-            names = [(night, frozenset(found.variants[variant])) for night, found in of if variant in found.variants]
+    lines = list(
+        _lines_of_names("experiment", "", [(night, frozenset(experiments)) for night, experiments in by_night])
+    )
+    for experiment in sorted({name for _, experiments in by_night for name in experiments}):
+        measured = [(night, experiments[experiment]) for night, experiments in by_night if experiment in experiments]
+        complete_nights = [
+            (night, experiments)
+            for night, experiments in measured
+            if experiments.status == "complete" and experiments.variants
+        ]
+        lines += _lines_of_names(
+            "variant", experiment, [(night, frozenset(experiments.variants)) for night, experiments in complete_nights]
+        )
+        for variant in sorted({name for _, experiments in complete_nights for name in experiments.variants}):
+            names = [
+                (night, frozenset(experiments.variants[variant]))
+                for night, experiments in complete_nights
+                if variant in experiments.variants
+            ]
             lines += _lines_of_names("metric", f"{experiment}/{variant}", names)
     return lines
 
@@ -268,8 +282,8 @@ def _lines_of_names(what: str, where: str, names: NamesByNight) -> Iterator[str]
     place = f" of {where}" if where else ""
     last_nights, first_nights = dict(_last_nights(names)), dict(_first_nights(names))
     for name, last in last_nights.items():
-        others = [new for new, first in first_nights.items() if first == last + 1]
-        maybe = f" Since then there is {', '.join(others)}." if others else ""
+        candidates = [candidate for candidate, first in first_nights.items() if first == last + 1]
+        maybe = f" Since then there is {', '.join(candidates)}." if candidates else ""
         yield (
             f"{what} {name}{place} is in no night since {names[last][0].id} ({len(names) - last - 1} nights).{maybe} "
             f"If it was renamed, say so in `renames.{what}s` of the suite; if it was dropped, this line goes in time."
@@ -279,7 +293,7 @@ def _lines_of_names(what: str, where: str, names: NamesByNight) -> Iterator[str]
 
 
 def _last_nights(nights: NamesByNight) -> Iterator[tuple[str, int]]:
-    """Names, and the last night that had them."""
+    """Yield names, and the last night that had them."""
     for name in sorted(frozenset().union(*(each for _, each in nights))):
         last = max(i for i, (_, each) in enumerate(nights) if name in each)
         if NIGHTS_WITHOUT_NAME <= len(nights) - last - 1 <= NIGHTS_OF_NEWS:
@@ -287,7 +301,7 @@ def _last_nights(nights: NamesByNight) -> Iterator[tuple[str, int]]:
 
 
 def _first_nights(nights: NamesByNight) -> Iterator[tuple[str, int]]:
-    """Names that the first nights did not have, and the first night that had them."""
+    """Yield names that the first nights did not have, and the first night that had them."""
     for name in sorted(frozenset().union(*(each for _, each in nights))):
         first = min(i for i, (_, each) in enumerate(nights) if name in each)
         if first >= NIGHTS_WITHOUT_NAME and len(nights) - first <= NIGHTS_OF_NEWS:

@@ -1,7 +1,7 @@
 """The pages of a suite: index.html, a page a night, a page an experiment, and findings.json. Self-contained.
 
-`write` brings them up to date: the index, the experiments' pages, tonight's page and those that are missing. The page
-of a night has what ran, what failed and whose failure it was, and each value beside the last ones on the same machines.
+`write` updates them: the index, the experiments' pages, tonight's page and missing ones. The page of a night has its
+runs, its failures with their causes, and each value beside the last ones on the same machines.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from analysis.report.page import Block, Definitions, Figure, Folded, PageContent
 from analysis.report.table import Heading, ResultTable, columns
 from analysis.stats.change_points import plain_scatter, scatter
 
-NIGHTS_BEFORE = 7  # nights that a night is set beside
-NIGHTS_OF_SCATTER = 30  # nights that say how much is usual
+NIGHTS_BEFORE = 7  # nights with which a night is compared
+NIGHTS_OF_SCATTER = 30  # nights that determine the usual scatter
 LEAST_NIGHTS = 3
 USUAL_SIGMAS = 2.0  # standard deviations
 
 
 def write(folder: Path | str, found: Findings) -> Path:
-    """Write findings.json and every page that changed; returns the index's path."""
+    """Write findings.json and every page that changed; return the index's path."""
     root = Path(folder)
     lines = timelines(found)
     rows = finding_rows(found, lines)
@@ -69,7 +69,7 @@ def write(folder: Path | str, found: Findings) -> Path:
 
 @dataclass(frozen=True)
 class NightDifference:
-    """`sigmas`: how many usual nights' standard deviations away, positive where it is worse; infinite where those
+    """A difference. `sigmas`: its size in usual nights' standard deviations, positive if it is worse; infinite if those
     had no scatter."""
 
     key: Key
@@ -85,32 +85,32 @@ class NightDifference:
 
     @property
     def unusual(self) -> bool:
-        """Return whether it is far away for a night, and worth naming."""
+        """Return whether it is large for a night, and worth naming."""
         return abs(self.sigmas) > USUAL_SIGMAS and abs(self.away) >= metric_of(self.key.metric).smallest
 
 
 def night_differences(series: Sequence[SeriesFindings], night: int) -> list[NightDifference]:
     """Return the differences of series with a direction that this night and enough before measured; the worst first."""
-    found = [one for findings in series if (one := _night_difference(findings, night)) is not None]
-    return sorted(found, key=lambda one: (-one.sigmas, one.key))
+    differences = [one for findings in series if (one := _night_difference(findings, night)) is not None]
+    return sorted(differences, key=lambda one: (-one.sigmas, one.key))
 
 
 def _night_difference(findings: SeriesFindings, night: int) -> NightDifference | None:
-    of = findings.series
-    point = of.points[night]
-    if point.value is None or of.metric.better is Better.NONE:
+    series = findings.series
+    point = series.points[night]
+    if point.value is None or series.metric.better is Better.NONE:
         return None
-    place = of.nights.index(night)
+    place = series.nights.index(night)
     if place < LEAST_NIGHTS:
         return None
-    earlier = of.values[max(0, place - NIGHTS_OF_SCATTER) : place]
+    earlier = series.values[max(0, place - NIGHTS_OF_SCATTER) : place]
     before = median(earlier[-NIGHTS_BEFORE:])
-    away = point.value - before
-    worse = (away < 0) == (of.metric.better is Better.HIGHER) and away != 0
+    distance = point.value - before
+    worse = (distance < 0) == (series.metric.better is Better.HIGHER) and distance != 0
     usual = scatter(earlier) or plain_scatter(earlier)
-    sigmas = (1 if worse else -1) * (abs(away) / usual if usual else inf) if away else 0.0
-    percent = 100 * away / before if before > 0 and of.metric.difference_kind is DifferenceKind.RATIO else None
-    return NightDifference(of.key, point, before, percent, worse, sigmas)
+    sigmas = (1 if worse else -1) * (abs(distance) / usual if usual else inf) if distance else 0.0
+    percent = 100 * distance / before if before > 0 and series.metric.difference_kind is DifferenceKind.RATIO else None
+    return NightDifference(series.key, point, before, percent, worse, sigmas)
 
 
 def night_content(i: int, found: Findings, rows: Sequence[FindingRow], root: Path) -> PageContent:
@@ -147,14 +147,14 @@ def _night_blocks(
             *columns("level = levels /n; state now = sure; first bad commit = commits"),
         )
         yield Section("Findings of this night", [ResultTable(headings, news, row_css=lambda row: row.css)])
-    differing = night_differences(found.series, i)
-    unusual, usual = ([one for one in differing if one.unusual is which] for which in (True, False))
-    nothing = "Nothing unusual." if usual else "No series has three earlier nights to compare with."
-    shown: list[Block] = [Sentence(words.NIGHT_DIFFERENCES_NOTE)]
-    shown.append(difference_table(unusual) if unusual else Sentence(nothing))
+    differences = night_differences(found.series, i)
+    outliers, usual = ([one for one in differences if one.unusual is flag] for flag in (True, False))
+    message = "Nothing unusual." if usual else "No series has three earlier nights to compare with."
+    blocks: list[Block] = [Sentence(words.NIGHT_DIFFERENCES_NOTE)]
+    blocks.append(difference_table(outliers) if outliers else Sentence(message))
     if usual:
-        shown.append(Folded(f"{len(usual)} series as usual", [difference_table(usual)]))
-    yield Section("Differences to the nights before", shown)
+        blocks.append(Folded(f"{len(usual)} series as usual", [difference_table(usual)]))
+    yield Section("Differences to the nights before", blocks)
     if (claims := claim_table(found, i)).rows:
         yield Section("Claims", [claims])
     if facts := [(key, str(value)) for key, value in night.machine_facts.items()]:
@@ -182,7 +182,7 @@ def _experiment_table(night: Night, root: Path) -> ResultTable:
 
 
 def report_of(root: Path, series: str) -> str | None:
-    """The report of a night's series, relative to the night's page, where it is here."""
+    """Return the report of a night's series, relative to the night's page, if it exists in this folder."""
     report = root.parent.parent / series / "report.html"
     return os.path.relpath(report, root / "nights") if series and report.is_file() else None
 
@@ -205,13 +205,13 @@ def difference_table(differences: Sequence[NightDifference]) -> ResultTable:
 
 
 def difference_row(night: NightDifference) -> dict[str, str]:
-    of = metric_of(night.key.metric)
+    info = metric_of(night.key.metric)
     return {
         "experiment": night.key.experiment, "series": findings_report.series_text(night.key),
-        "tonight": findings_report.value_text(night.point.value, of.unit),
+        "tonight": findings_report.value_text(night.point.value, info.unit),
         "spread": _spread_text(night.point),
         "before": number(night.before),
-        "difference": change(night.away, of.unit) if night.percent is None else change(night.percent, "%"),
+        "difference": change(night.away, info.unit) if night.percent is None else change(night.percent, "%"),
         "times": f"{number(abs(night.sigmas), 1)} ×",
         "words": (("worse" if night.worse else "better") if night.away else "the same")
         + (" in complete runs" if night.point.failed else ""),
@@ -247,9 +247,11 @@ def experiment_content(experiment: str, lines: Sequence[Timeline], found: Findin
         (variant, list(of_variant))
         for variant, of_variant in groupby(sorted(lines, key=lambda line: line.name[1]), lambda line: line.name[1])
     )
-    links = [link(f"{variant} ({len(own)})", f"#{own[0].anchor}") for variant, own in variants]
-    judged, facts = ([line for line in lines if (line.metric.better == "none") is which] for which in (False, True))
-    shared = element("script", Markup(shared_columns(found)), type="application/json", css="shared")
+    links = [
+        link(f"{variant} ({len(variant_lines)})", f"#{variant_lines[0].anchor}") for variant, variant_lines in variants
+    ]
+    judged, facts = ([line for line in lines if (line.metric.better == "none") is flag] for flag in (False, True))
+    script = element("script", Markup(shared_columns(found)), type="application/json", css="shared")
     return PageContent(
         title=f"{experiment} over the nights of {suite}",
         heading=experiment,
@@ -258,7 +260,7 @@ def experiment_content(experiment: str, lines: Sequence[Timeline], found: Findin
         blocks=[
             Sentence(words.CHARTS_NOTE),
             element("nav", joined(links, "\n")),
-            shared,
+            script,
             *(block for line in judged for block in _chart(line, found)),
             *([Section(words.FACTS, [block for line in facts for block in _chart(line, found)])] if facts else []),
         ],

@@ -1,5 +1,5 @@
-"""What the steps of a series of nights mean: regressions and improvements, how sure they are, what became of them, and
-which commits each lies between, as precisely as the nights allow. Pure.
+"""The meaning of the steps of a series of nights: regressions and improvements, their certainty, their later course,
+and the commits that each lies between, as precisely as the nights allow. Pure.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from analysis.stats.change_points import Candidate, Rule, Step, edges, needed_di
 from analysis.stats.same_code_floors import step_floor
 from analysis.stats.shares import Failures
 
-LEAST_PAIRS = 5  # of nights of the same code, before they say how much the same code scatters
+LEAST_PAIRS = 5  # of nights of the same code, before their scatter is known
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a suite wants its history judged."""
+    """A suite's settings for judging its history."""
 
     title: str = ""
     rule: Rule = field(default_factory=Rule)
@@ -32,7 +32,8 @@ class Settings:
 
 
 class RangeKind(StrEnum):
-    """`commits`: the first bad commit is in it. `same`: the code did not change. `unknown`: not all was committed."""
+    """A range. `commits`: the first bad commit is in it. `same`: the code did not change. `unknown`: not all was
+    committed."""
 
     COMMITS = "commits"
     SAME = "same"
@@ -41,9 +42,9 @@ class RangeKind(StrEnum):
 
 @dataclass(frozen=True)
 class CommitRange:
-    """From the last good night's commit (excluded) to the first bad night's (included).
+    """The range from the last good night's commit (excluded) to the first bad night's (included).
 
-    `between`: nights between these two, that were not measured or may have been the first bad one as well.
+    `between`: nights between these two that were not measured, or may have been the first bad one as well.
     """
 
     kind: RangeKind
@@ -72,7 +73,8 @@ def commits_between(nights: Sequence[Night], good: int, bad: int) -> CommitRange
 
 
 def same_code_noise(nights: Sequence[Night], indices: Sequence[int], values: Sequence[float]) -> float | None:
-    """Standard deviation of a night's value while the code was the same, robust; None where too few nights tell."""
+    """Return the robust standard deviation of a night's value while the code was the same; None if there are too few
+    nights."""
     distances = [
         abs(after - before)
         for (i, before), (j, after) in pairwise(zip(indices, values, strict=True))
@@ -85,7 +87,8 @@ MOST_BORDER_MOVE = 3  # nights by which the border of the same change moves as m
 
 
 class Kind(StrEnum):
-    """`change in complete runs`: better numbers of code that fails more of its runs than before, which is neither."""
+    """A kind; `change in complete runs`: better numbers of code that fails more of its runs than before, which is
+    neither."""
 
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
@@ -93,7 +96,7 @@ class Kind(StrEnum):
 
 
 class Status(StrEnum):
-    """`accepted`: somebody wants it. `not measured`: its machines, or the metric, are no longer there to tell."""
+    """A status. `accepted`: the change is intended. `not measured`: its machines, or the metric, no longer exist."""
 
     SUSPECTED = "suspected"
     CONFIRMED = "confirmed"
@@ -107,10 +110,10 @@ class Finding:
     """A lasting change of a series. `good`, `bad`, …: indices of nights; levels are in the metric's unit.
 
     `since`: the likeliest first bad night; it lies after `good`, the last clearly good one, up to `bad`, clearly bad.
-    `floor`: the A/A floor of this difference, None where nights of the same code do not tell. `now`: the level of the
-    last stretch. `new`: the night before did not say so, nor any since it was confirmed. `nights_after`: bad nights so
-    far, with the first one. `good_again`: the last nights, too few to call it recovered. `failed`: of a change in
-    complete runs how many runs failed, since and before.
+    `floor`: the A/A floor of this difference, None if nights of the same code are too few. `now`: the level of the last
+    stretch. `new`: the finding is not in the night before, nor in any since it was confirmed. `nights_after`: bad
+    nights so far, with the first one. `good_again`: the last nights, too few to call it recovered. `failed`: for a
+    change in complete runs how many runs failed, since and before.
     """
 
     key: Key
@@ -136,13 +139,13 @@ class Finding:
 
     @property
     def alarms(self) -> bool:
-        """Return whether somebody has to be told tonight."""
+        """Return whether tonight's report must raise an alarm."""
         return self.new and self.kind is Kind.REGRESSION and self.status is Status.CONFIRMED
 
 
 def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], settings: Settings,
           *, current: bool = True) -> tuple[Finding, ...]:  # fmt: skip
-    """The findings of a series, oldest first. `current`: its machines are those that are measured today."""
+    """Return the findings of a series, oldest first. `current`: its machines are those that are measured today."""
     noise = same_code_noise(nights, series.nights, series.values)
     errors = [series.points[i].error for i in series.nights]
     changes = steps(series.values, found, series.metric, settings.rule, noise, series.is_share, errors)
@@ -170,13 +173,13 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
 
 
 def failed_more(series: Series, changes: Sequence[Step], place: int, first: int) -> str:
-    """How many runs the system under test failed since a step and from night `first` until it, where that is a larger
-    share, and not `alike`; else empty. Nights without a number count to what comes after them."""
+    """Return how many runs the system under test failed since a step and from night `first` until it, if that is a
+    larger share, and not `alike`; else empty. Nights without a number count to the stretch after them."""
     borders = [*(series.nights[step.after.start - 1] + 1 for step in changes), len(series.points)]
-    since, before = series.points[borders[place] : borders[place + 1]], series.points[first : borders[place]]
+    points_after, before = series.points[borders[place] : borders[place + 1]], series.points[first : borders[place]]
     (failed, runs), (failed_before, runs_before) = (
         (sum(point.failed for point in points), sum(point.failed + point.runs for point in points))
-        for points in (since, before)
+        for points in (points_after, before)
     )
     if not Failures(failed_before, runs_before, failed, runs).is_more:
         return ""
@@ -185,22 +188,22 @@ def failed_more(series: Series, changes: Sequence[Step], place: int, first: int)
 
 def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequence[Step], noise: float | None,
              rule: Rule) -> Finding | None:  # fmt: skip
-    """One step as a finding; None for one that later nights have not borne out."""
-    at = edges(series.values, step, series.is_share)
-    after = [i for i in range(at.since, step.after.stop) if step.beyond(series.values[i])]
-    confirmed = series.nights[after[rule.confirming_nights]] if len(after) >= rule.nights_to_confirm else None
-    if confirmed is None and later:
+    """Return one step as a finding; None if later nights have not confirmed it."""
+    ends = edges(series.values, step, series.is_share)
+    after = [i for i in range(ends.since, step.after.stop) if step.beyond(series.values[i])]
+    night = series.nights[after[rule.confirming_nights]] if len(after) >= rule.nights_to_confirm else None
+    if night is None and later:
         return None
     worse = (step.difference < 0) == (series.metric.better is Better.HIGHER)
     return Finding(
         key=series.key, kind=Kind.REGRESSION if worse else Kind.IMPROVEMENT,
-        status=Status.SUSPECTED if confirmed is None else Status.CONFIRMED,
-        good=series.nights[at.good], since=series.nights[at.since], bad=series.nights[at.bad],
-        confirmed=confirmed, recovered=None,
+        status=Status.SUSPECTED if night is None else Status.CONFIRMED,
+        good=series.nights[ends.good], since=series.nights[ends.since], bad=series.nights[ends.bad],
+        confirmed=night, recovered=None,
         before=step.before.level, after=step.after.level, now=later[-1].after.level if later else step.after.level,
         percent=step.percent, p=step.p,
         floor=None if noise is None else step_floor(noise, len(step.before), len(step.after)),
-        nights_after=len(after), commits=commits_between(nights, series.nights[at.good], series.nights[at.bad]),
+        nights_after=len(after), commits=commits_between(nights, series.nights[ends.good], series.nights[ends.bad]),
     )  # fmt: skip
 
 
@@ -210,8 +213,8 @@ def _recovery(finding: Finding, later: Sequence[Step], metric: Metric, rule: Rul
     sign = 1 if metric.better is Better.HIGHER else -1
     for place, step in enumerate(later):
         worse_by = sign * (finding.before - step.after.level)
-        allowed = needed_difference(replace(step.before, level=finding.before), step.after, metric, rule, noise, errors)
-        if worse_by < allowed:
+        limit = needed_difference(replace(step.before, level=finding.before), step.after, metric, rule, noise, errors)
+        if worse_by < limit:
             return place
     return None
 
@@ -227,13 +230,13 @@ def _with_status(finding: Finding, nights: Sequence[Night], accepted: Sequence[A
 
 
 def accepts(entry: Accepted, finding: Finding, nights: Sequence[Night]) -> bool:
-    """Return whether it is about this finding; its night may have been written down before the border settled."""
+    """Return whether the entry is about this finding; its night may have been noted before the border settled."""
     if not fnmatchcase(finding.key.name, entry.series):
         return False
-    near = nights[finding.good + 1 : finding.bad + MOST_BORDER_MOVE]
-    return any(entry.night in (night.night, night.id) for night in near)
+    candidates = nights[finding.good + 1 : finding.bad + MOST_BORDER_MOVE]
+    return any(entry.night in (night.night, night.id) for night in candidates)
 
 
 def same_change(a: Finding, b: Finding) -> bool:
-    """Return whether two nights speak of the same change of one series."""
+    """Return whether two nights report the same change of one series."""
     return a.key == b.key and a.kind is b.kind and abs(a.since - b.since) <= MOST_BORDER_MOVE

@@ -1,5 +1,5 @@
-"""What a suite's file says about its history: what was renamed, what is accepted. It loads nothing heavy: a DAG file
-reads suites."""
+"""The part of a suite's file about its history: renamings and accepted changes. It imports nothing heavy, because a DAG
+file reads suites."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Words = Annotated[str, StringConstraints(min_length=1)]
 
 @dataclass(frozen=True)
 class Renames:
-    """Old name -> new name: nights from before a renaming go on under the new one."""
+    """Old name -> new name: nights from before a renaming continue under the new one."""
 
     experiments: Mapping[Words, Words] = field(default_factory=dict)
     variants: Mapping[Words, Words] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Renames:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A regression that is meant: shown, but no alarm."""
+    """An intended regression: shown, but no alarm."""
 
     series: Words  # a pattern (`*`, `?`) over experiment/variant/metric/event
     night: Annotated[

@@ -1,4 +1,4 @@
-"""A series of nights as a page shows it, whatever machines measured it: values, gaps, borders and changes."""
+"""A series of nights for a page, on all machines that measured it: values, gaps, borders and changes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from analysis.nights.regressions import Finding, Kind, Status
 
 @dataclass(frozen=True)
 class NightSpot:
-    """A measured night: its column, its value, spread, and which machines measured it.
+    """A measured night: its column, its value, spread, and the machines that measured it.
 
-    Where most runs never got there it has no value, and is drawn as an arrow from how long was watched.
+    If most runs never got there it has no value, and is drawn as an arrow from the length of the watch.
     """
 
     column: int
@@ -33,7 +33,7 @@ class NightSpot:
 
     @property
     def place(self) -> float:
-        """Where it is drawn: its value, or how long was watched at most."""
+        """Return the value to draw: the night's value, or the longest watch."""
         place = self.point.horizon if self.point.value is None else self.point.value
         assert place is not None
         return place
@@ -54,7 +54,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Timeline:
-    """`segments`: the series of each machine type, the one measured last at the end."""
+    """A series over machines; `segments`: the series of each machine type, the one measured last at the end."""
 
     name: SeriesName
     segments: tuple[SeriesFindings, ...]
@@ -71,17 +71,17 @@ class Timeline:
 
     @cached_property
     def columns(self) -> dict[int, int]:
-        """Night -> column."""
+        """Return night -> column."""
         return {cell.night: column for column, cell in enumerate(self.cells) if cell.night is not None}
 
     @cached_property
     def spots(self) -> tuple[NightSpot, ...]:
-        found = [
-            NightSpot(self.columns[night], night, judged.series.points[night], machine)
-            for machine, judged in enumerate(self.segments)
-            for night in judged.series.watched_nights
+        spots = [
+            NightSpot(self.columns[night], night, segment.series.points[night], machine)
+            for machine, segment in enumerate(self.segments)
+            for night in segment.series.watched_nights
         ]
-        return tuple(sorted(found, key=lambda spot: spot.column))
+        return tuple(sorted(spots, key=lambda spot: spot.column))
 
     @cached_property
     def gaps(self) -> tuple[Gap, ...]:
@@ -95,17 +95,17 @@ class Timeline:
     def _why(self, cell: CalendarCell) -> str:
         if cell.night is None:
             return cell.words
-        whys = [judged.series.points[cell.night].why for judged in reversed(self.segments)]
-        return next((why for why in whys if why != "other machines"), whys[0])
+        whys = [segment.series.points[cell.night].why for segment in reversed(self.segments)]
+        return next((reason for reason in whys if reason != "other machines"), whys[0])
 
     @cached_property
     def borders(self) -> tuple[int, ...]:
-        """Columns at which other machines begin."""
+        """Return columns at which other machines begin."""
         return tuple(after.column for before, after in pairwise(self.spots) if before.machine != after.machine)
 
     @property
     def stretches(self) -> list[list[NightSpot]]:
-        """Runs of nights side by side on the same machines: a line never crosses a gap, nor a night without a value."""
+        """Return neighbouring nights on the same machines: a line never crosses a gap, nor a night without a value."""
         stretches: list[list[NightSpot]] = []
         for spot in (spot for spot in self.spots if spot.reached):
             last = stretches[-1][-1] if stretches else None
@@ -117,7 +117,7 @@ class Timeline:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        return tuple(sorted((one for judged in self.segments for one in judged.findings), key=lambda one: one.since))
+        return tuple(sorted((one for segment in self.segments for one in segment.findings), key=lambda one: one.since))
 
     @property
     def marks(self) -> list[tuple[int, Finding]]:
@@ -125,9 +125,9 @@ class Timeline:
 
     @property
     def standing(self) -> Finding | None:
-        """The newest change that still holds, for the better or worse."""
-        found = (one for one in reversed(self.findings) if one.status in CURRENT_STATUSES)
-        return next((one for one in found if one.kind is not Kind.CHANGE), None)
+        """Return the newest change that still holds, for the better or worse."""
+        findings = (one for one in reversed(self.findings) if one.status in CURRENT_STATUSES)
+        return next((one for one in findings if one.kind is not Kind.CHANGE), None)
 
     @property
     def worse(self) -> bool:
@@ -135,26 +135,26 @@ class Timeline:
 
     @property
     def shown_first(self) -> bool:
-        """Whether it belongs on the first page: a primary metric, or one that changed."""
+        """Return whether it belongs on the first page: a primary metric, or one that changed."""
         return self.name[2] in PRIMARY or self.standing is not None or self.never_changed
 
     @property
     def never_changed(self) -> bool:
-        """A share of repetitions that never got there, of a primary metric."""
+        """Return whether it is a share of repetitions that never got there, of a primary metric."""
         return self.name[2].endswith(NEVER_SUFFIX) and self.name[2].removesuffix(NEVER_SUFFIX) in PRIMARY
 
 
 def timelines(found: Findings) -> dict[str, list[Timeline]]:
-    """By experiment: its series in the order of variants and metrics; facts without a direction come last."""
+    """Return by experiment its series in the order of variants and metrics; facts without a direction come last."""
     by_name: dict[SeriesName, list[SeriesFindings]] = defaultdict(list)
     for judged in found.series:
         by_name[judged.key.names].append(judged)
     nights = tuple(night.id for night in found.history.nights)
-    grouped: dict[str, list[Timeline]] = defaultdict(list)
+    result: dict[str, list[Timeline]] = defaultdict(list)
     for name in sorted(by_name, key=_order):
         parts = sorted(by_name[name], key=lambda judged: judged.series.watched_nights[-1])
-        grouped[name[0]].append(Timeline(name, tuple(parts), found.cells, nights))
-    return dict(grouped)
+        result[name[0]].append(Timeline(name, tuple(parts), found.cells, nights))
+    return dict(result)
 
 
 def _order(name: SeriesName) -> tuple[object, ...]:
@@ -164,6 +164,6 @@ def _order(name: SeriesName) -> tuple[object, ...]:
 
 
 def first_page_timelines(lines: Sequence[Timeline]) -> list[Timeline]:
-    """What the index shows of an experiment: all of it where none of its metrics is a primary one."""
+    """Return the timelines of an experiment on the index: all of them if none of its metrics is a primary one."""
     first = [line for line in lines if line.shown_first]
     return first if any(line.name[2] in PRIMARY for line in lines) else list(lines)
