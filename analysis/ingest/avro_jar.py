@@ -7,15 +7,15 @@ from pathlib import Path
 from analysis.errors import StorageError
 from analysis.storage import maven
 
-# The newest one there is; it works with the PySpark that is pinned (tests analyse with it).
+# The newest version; it works with the pinned PySpark (tests analyse with it).
 ARTIFACT = "org.apache.spark:spark-avro_2.13:4.1.1"
 NAME = "spark-avro_2.13-4.1.1"
 SHA_256 = "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d"
-BUNDLED = Path(__file__).parents[2] / f"{NAME}.jar"  # beside the code of a bundle: nobody needs Maven there
+BUNDLED = Path(__file__).parents[2] / f"{NAME}.jar"  # beside the code of a bundle, so that Maven is not needed there
 
 
 def jar(cache: Path, tell: Callable[[str], None]) -> Path:
-    """The jar, in a folder of `cache`. Some seconds and 90 kB the first time."""
+    """Return the jar, in a folder of `cache`. Some seconds and 90 kB the first time."""
     folder = cache / NAME
     if not folder.is_dir():
         tell("Avro for Spark: fetching its jar")

@@ -1,4 +1,4 @@
-"""Raw lines of a run (docs/contracts.md): the fields that are read of each kind, and those that no line may lack."""
+"""Raw lines of a run (docs/contracts.md): the fields read from each kind, and those that are required."""
 
 from analysis.record.schemas import GROUPS, TABLES, WORKER_LINES, group_fields
 
@@ -14,7 +14,7 @@ LATER = {
 # Fields whose entries are lists of equal length, by group.
 PARALLEL = {"sinks": ("buckets", "counts")}
 
-# Of the entries of these lists: the least and the most, by group. A line with another one is damaged.
+# Least and greatest entries of these lists, by group. A line with an entry outside is damaged.
 RANGES = {"sinks": (("buckets", -2048, 2047), ("counts", 0, 2**53))}
 
 LINES = {
@@ -35,7 +35,7 @@ LINES = {
         "request struct<topologies array<struct<id string, name string, "
         "components array<struct<name string, kind string, tasks array<int>, executors array<array<int>>>>, "
         "placement map<string, string>, rebalancing boolean>>>, "
-        # `decision` has a decision's id and policy in logs that others wrote; ours have them beside it.
+        # `decision` contains the id and the policy in logs of others; in ours they are beside it.
         "decision struct<decision_id string, policy string, reason string>"
     ),
 }
@@ -49,13 +49,13 @@ REQUIRED = {
 
 
 def schema_of(kind: str) -> str:
-    """The schema of a kind of line; a worker's line has groups of columns."""
-    wide = [f"`{column.name}` {column.type}" for column in WORKER_LINES.columns if column.name in GROUPS]
-    return ", ".join([LINES[kind], *(wide if kind == "worker" else ())])
+    """Return the schema of a kind of line; a worker's line has groups of columns."""
+    columns = [f"`{column.name}` {column.type}" for column in WORKER_LINES.columns if column.name in GROUPS]
+    return ", ".join([LINES[kind], *(columns if kind == "worker" else ())])
 
 
 def array_groups(kind: str) -> dict[str, list[str]]:
-    """Groups of parallel columns in a line -> their fields."""
+    """Return groups of parallel columns in a line -> their fields."""
     if kind == "machine":
         return {"interfaces": ["name", "rx_bytes", "tx_bytes"]}
     return {group: group_fields(TABLES[view]) for group, view in GROUPS.items()} if kind == "worker" else {}

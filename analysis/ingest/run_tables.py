@@ -13,7 +13,7 @@ from barograph.plan.experiment import WHOLE_CLUSTER
 
 
 def write(paths: SeriesPaths, runs: Sequence[RunPaths]) -> None:
-    """Write these tables. A run without a readable record is kept, as incomplete, with the reason."""
+    """Write these tables. A run without a readable record is kept as incomplete, with the reason."""
     records = [(run.run_id, load_run(run)) for run in runs]
     small_tables.write(paths, "runs", [run_row(run_id, record) for run_id, record in records])
     small_tables.write(paths, "topologies", [row for r, record in records for row in topology_rows(r, record)])
@@ -27,7 +27,7 @@ def write(paths: SeriesPaths, runs: Sequence[RunPaths]) -> None:
 
 
 def load_run(run: RunPaths) -> dict[str, Any]:
-    """run.json, or a stand-in that says why there is none."""
+    """Return run.json, or a stand-in with the reason why there is none."""
     try:
         if not run.run_json.exists():
             raise RecordError("no run.json: the run was cut short before its record was written")
@@ -42,11 +42,11 @@ def load_run(run: RunPaths) -> dict[str, Any]:
 
 
 def _check_topologies(record: Mapping[str, Any], path: Path) -> None:
-    """RecordError where metrics of several topologies could not be told apart."""
-    several = record.get("topologies")
-    if several is None:
+    """Raise RecordError if metrics of several topologies could not be separated."""
+    entries = record.get("topologies")
+    if entries is None:
         return
-    names = [each.get("name") if isinstance(each, Mapping) else None for each in several or ()]
+    names = [each.get("name") if isinstance(each, Mapping) else None for each in entries or ()]
     for number, name in enumerate(names, start=1):
         if not isinstance(name, str) or not name or name == WHOLE_CLUSTER or SEPARATOR in name or names.count(name) > 1:
             raise RecordError(
@@ -56,9 +56,9 @@ def _check_topologies(record: Mapping[str, Any], path: Path) -> None:
 
 
 def topologies_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """In the order of the plan; none where no record was collected."""
-    several: list[Mapping[str, Any]] = record.get("topologies") or []
-    return several or [topology for topology in [record.get("topology")] if topology]
+    """Return topologies in the order of the plan; none if no record was collected."""
+    topologies: list[Mapping[str, Any]] = record.get("topologies") or []
+    return topologies or [topology for topology in [record.get("topology")] if topology]
 
 
 def _name(topology: Mapping[str, Any]) -> str:
@@ -66,7 +66,7 @@ def _name(topology: Mapping[str, Any]) -> str:
 
 
 def topology_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row a topology, with what is asked of it."""
+    """Return a row a topology, with its service level."""
     rows = []
     for position, topology in enumerate(topologies_of(record), start=1):
         level = topology.get("service_level") or {}
@@ -103,12 +103,12 @@ def run_row(run_id: str, record: Mapping[str, Any]) -> dict[str, Any]:
 def failed_attempts(paths: SeriesPaths) -> list[dict[str, Any]]:
     """Return the rows of attempts that the system under test failed before their runs were repeated: results, too."""
     files = sorted((paths.root / "attempts").glob("*/run.json"))
-    found = (run_row(file.parent.name.rpartition(".attempt-")[0], load_run(RunPaths(file.parent))) for file in files)
-    return [row | {"repeated": True} for row in found if row["failure_blame"] == "system_under_test"]
+    attempts = (run_row(file.parent.name.rpartition(".attempt-")[0], load_run(RunPaths(file.parent))) for file in files)
+    return [row | {"repeated": True} for row in attempts if row["failure_blame"] == "system_under_test"]
 
 
 def component_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row a task, so that tasks are joined to components without exploding again."""
+    """Return a row a task, so that tasks are joined to components without another explode."""
     return [
         {
             "run_id": run_id,

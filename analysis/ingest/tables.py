@@ -33,17 +33,17 @@ EXCERPT_BYTES = 64
 IMPOSSIBLE = "a column is missing or uneven, or a number cannot be"
 STAGED = ("machine", "event", "decision")
 STAGE_COLUMNS = f"run_id string, file string, {DAMAGED_COLUMN} string"
-# Files of a kind of line lie so many folders below their run's.
+# Depth of the files of a kind of line below their run's folder.
 DEPTH = {"worker": 1, "machine": 1, "event": 0, "decision": 0}
-# In a bucket a run that is not complete lies with the attempts.
+# In a bucket an incomplete run is among the attempts.
 ATTEMPT = r"\.attempt-\d+$"
 
-# Of a group's column: whether its line may lack it.
+# For a group's column: whether its line may lack it.
 IsAbsent = Callable[[str, str, Column], Column]
 
 
 def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
-    """Write every table of a series to `tables/`, replacing what is there."""
+    """Write every table of a series to `tables/`, replacing existing ones."""
     paths = series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series))
     for view in TABLES.keys() - set(STORED):  # an older version stored them; in a bucket each analysis has a folder
         shutil.rmtree(paths.table(view), ignore_errors=True)
@@ -83,8 +83,8 @@ def _write_decisions(spark: SparkSession, paths: SeriesPaths) -> None:
 def worker_lines(
     spark: SparkSession, files: Sequence[Path | str], heads: avro_lines.Heads = first_bytes, *, in_folders: bool = False
 ) -> DataFrame:
-    """Workers' lines as the table has them, damaged ones too. `heads`: the first bytes of Avro files. `in_folders`:
-    these files are all that their folders have, so that Spark need not look for each.
+    """Return workers' lines as the table has them, damaged ones too. `heads`: the first bytes of Avro files.
+    `in_folders`: their folders have no other files, so that Spark need not look for each.
     """
     names = [str(file) for file in files]
     writers = avro_lines.writers([name for name in names if name.endswith(worker_files.SUFFIX)], heads)
@@ -95,14 +95,14 @@ def worker_lines(
     if json_files or not parts:
         parts.append(read_lines(spark, "worker", folders_of(json_files) if in_folders else json_files))
     columns = [column.name for column in WORKER_LINES.columns]
-    first, *others = (part.withColumnRenamed("t", "t_s").select(*columns) for part in parts)
-    for other in others:
+    first, *rest = (part.withColumnRenamed("t", "t_s").select(*columns) for part in parts)
+    for other in rest:
         first = first.unionByName(other)
     return first
 
 
 def read(spark: SparkSession, paths: SeriesPaths, name: str) -> DataFrame:
-    """A table with its declared schema, or a view of one."""
+    """Return a table with its declared schema, or a view of one."""
     if TABLES[name].group:
         return sample_views.view(read(spark, paths, WORKER_LINES.name), name)
     return spark.read.schema(TABLES[name].ddl).parquet(paths.spark_table(name))
@@ -113,7 +113,7 @@ def empty(spark: SparkSession, name: str) -> DataFrame:
 
 
 def write(frame: DataFrame, paths: SeriesPaths, name: str) -> None:
-    """Replace a table. In a bucket the files that this process reads later are brought here, too."""
+    """Replace a table. In a bucket, also fetch the files that this process reads later."""
     frame.write.mode("overwrite").parquet(paths.spark_table(name))
     if paths.shared and name not in LARGE_TABLES:
         paths.shared.fetch_table(name, paths.table(name))
@@ -137,18 +137,18 @@ def _stage_lines(spark: SparkSession, kind: str, files: Sequence[Path | str], pa
     """Parse the lines of one kind once, into nested Parquet; each table then reads only its own columns of it."""
     target, lines = paths.spark_table(_stage_name(kind)), read_lines(spark, kind, files)
     lines.write.mode("overwrite").parquet(target)
-    return spark.read.schema(lines.schema).parquet(target)  # what is declared need not be inferred: that is a job more
+    return spark.read.schema(lines.schema).parquet(target)  # a declared schema saves the job that infers one
 
 
 def read_lines(spark: SparkSession, kind: str, files: Sequence[Path | str]) -> DataFrame:
-    """JSON lines of one kind with `run_id`, `file` and, where the line is damaged, its beginning in `damaged_text`.
+    """Return JSON lines of one kind with `run_id`, `file` and, if the line is damaged, its beginning in `damaged_text`.
 
-    `files`: or folders of them.
+    `files`: files, or folders of them.
     """
     schema = f"{schema_of(kind)}, {DAMAGED_COLUMN} string"
     if not files:
-        none = small_tables.empty_frame(spark, schema)
-        return none.select(f.lit("").alias("run_id"), f.lit("").alias("file"), *none.columns)
+        frame = small_tables.empty_frame(spark, schema)
+        return frame.select(f.lit("").alias("run_id"), f.lit("").alias("file"), *frame.columns)
     lines = (
         spark.read.schema(schema)
         .option("pathGlobFilter", "*.jsonl")
@@ -162,28 +162,29 @@ def read_lines(spark: SparkSession, kind: str, files: Sequence[Path | str]) -> D
 
 
 def _avro_lines(spark: SparkSession, writer: avro_lines.Writer) -> DataFrame:
-    """As `read_lines` has them. A damaged one has no text: it is shown in hexadecimal digits."""
+    """Return lines as `read_lines` does. A damaged one has no text: it is shown in hexadecimal digits."""
     lines = avro_lines.blocks(spark, writer, _place("worker"))
     digits = f.hex(f.substring("bytes", 1, EXCERPT_BYTES))
-    unread = f.when(
+    damage = f.when(
         f.col("t").isNull(), f.concat(f.length("bytes"), f.lit(" bytes with a wrong checksum, which begin: "), digits)
     )
     columns = [name for name in lines.columns if name != "bytes"]
-    uneven = _is_uneven("worker", lambda group, name, _: f.lit(name in writer.absent[group]))
+    fault = _is_uneven("worker", lambda group, name, _: f.lit(name in writer.absent[group]))
     return _note_damage(
-        lines.select(*columns, unread.alias(DAMAGED_COLUMN)), "worker", uneven | _has_impossible_avro_entries()
+        lines.select(*columns, damage.alias(DAMAGED_COLUMN)), "worker", fault | _has_impossible_avro_entries()
     )
 
 
 def _note_damage(lines: DataFrame, kind: str, fault: Column) -> DataFrame:
     text = f.when(_is_damaged(kind) | fault, f.coalesce(f.col(DAMAGED_COLUMN), f.lit(IMPOSSIBLE)))
     columns = [name for name in lines.columns if name != DAMAGED_COLUMN]
-    # A line need not be UTF-8, but the table must be: nothing else could read it.
+    # A line need not be UTF-8, but the table must be, or nothing else could read it.
     return lines.select(*columns, f.make_valid_utf8(f.substring(text, 1, EXCERPT_CHARACTERS)).alias(DAMAGED_COLUMN))
 
 
 def _place(kind: str) -> tuple[Column, Column]:
-    """`run_id` and `file`, from the end of a line's path. Plain functions of strings: they are of every line."""
+    """Return `run_id` and `file` from the end of a line's path. Only cheap string functions, as they run for every
+    line."""
     path, depth = f.col("_metadata.file_path"), DEPTH[kind]
     place = f.substring_index(path, "/", -depth - 3)  # runs/<run>/<file>, attempts/<run>.attempt-<n>/<file>
     folder = f.substring_index(f.substring_index(place, "/", 2), "/", -1)
@@ -193,13 +194,13 @@ def _place(kind: str) -> tuple[Column, Column]:
 
 
 def _decoded(text: Column) -> Column:
-    """A plus in a path is a plus; decoding would make a space of it."""
-    plain = f.url_decode(f.replace(text, f.lit("+"), f.lit("%2B")))
-    return f.when(f.contains(text, f.lit("%")), plain).otherwise(text)
+    """Decode a path, but keep a plus, which decoding would turn into a space."""
+    decoding = f.url_decode(f.replace(text, f.lit("+"), f.lit("%2B")))
+    return f.when(f.contains(text, f.lit("%")), decoding).otherwise(text)
 
 
 def _is_damaged(kind: str) -> Column:
-    """Not of the declared types, a required field missing, or a length that there cannot be."""
+    """Return whether a line has a wrong type, lacks a required field, or has an impossible length."""
     fault = f.col(DAMAGED_COLUMN).isNotNull()
     for name in REQUIRED[kind]:
         fault = fault | f.col(name).isNull()
@@ -209,15 +210,15 @@ def _is_damaged(kind: str) -> Column:
 
 
 def _is_uneven(kind: str, is_absent: IsAbsent) -> Column:
-    """Columns of one group of different length."""
+    """Return whether columns of one group have different lengths."""
     fault = f.lit(False)
     for group, fields in array_groups(kind).items():
         columns = {name: f.col(f"{group}.`{name}`") for name in fields}
         lengths = {name: f.coalesce(f.size(column), f.lit(-1)) for name, column in columns.items()}
         first = lengths[fields[0]]
         for name in fields[1:]:
-            absent = is_absent(group, name, columns[name])
-            fault = fault | (f.col(group).isNotNull() & ~absent & (lengths[name] != first))
+            missing_column = is_absent(group, name, columns[name])
+            fault = fault | (f.col(group).isNotNull() & ~missing_column & (lengths[name] != first))
     return fault
 
 
@@ -226,11 +227,12 @@ def _is_of_an_older_worker(group: str, name: str, column: Column) -> Column:
 
 
 def _has_impossible_entries(kind: str) -> Column:
-    """Lists in a column with numbers that there cannot be, or of another length than those beside them."""
+    """Return whether lists in a column have impossible numbers, or lengths other than those of the lists beside
+    them."""
     fault = f.lit(False)
     for group in array_groups(kind):
-        for name, least, most in RANGES.get(group, ()):
-            fault = fault | _has_outside(f.col(f"{group}.`{name}`"), least, most)
+        for name, low, high in RANGES.get(group, ()):
+            fault = fault | _has_outside(f.col(f"{group}.`{name}`"), low, high)
         sizes = [f.transform(f.col(f"{group}.`{name}`"), f.size) for name in PARALLEL.get(group, ())]
         for size in sizes[1:]:
             fault = fault | ~size.eqNullSafe(sizes[0])
@@ -238,15 +240,15 @@ def _has_impossible_entries(kind: str) -> Column:
 
 
 def _has_impossible_avro_entries() -> Column:
-    """The same without a function for each entry, which takes a third of the reading. An entry cannot be null there,
-    and a line is as a worker wrote it: of lists that are not as long as those beside them the sum is looked at."""
+    """Return the same without a function for each entry, which takes a third of the reading time. An entry cannot be
+    null here, and a line is as a worker wrote it, so for lists of unequal length only the sums are compared."""
     fault = f.lit(False)
     for group, ranges in RANGES.items():
-        for name, least, most in ranges:
+        for name, low, high in ranges:
             flat = f.flatten(f"{group}.`{name}`")
-            fault = fault | f.coalesce((f.array_min(flat) < least) | (f.array_max(flat) > most), f.lit(False))
-        first, *others = (f.size(f.flatten(f"{group}.`{name}`")) for name in PARALLEL[group])
-        for other in others:
+            fault = fault | f.coalesce((f.array_min(flat) < low) | (f.array_max(flat) > high), f.lit(False))
+        first, *rest = (f.size(f.flatten(f"{group}.`{name}`")) for name in PARALLEL[group])
+        for other in rest:
             fault = fault | ~other.eqNullSafe(first)
     return fault
 
@@ -256,9 +258,9 @@ def _is_outside(number: Column, least: float, most: float) -> Column:
 
 
 def _has_outside(lists: Column, least: float, most: float) -> Column:
-    """Whether an entry of one of the lists is; not where the line has none of these."""
-    outside = f.exists(lists, lambda entries: f.exists(entries, lambda number: _is_outside(number, least, most)))
-    return f.coalesce(outside, f.lit(False))
+    """Return whether an entry of one of the lists is outside; false if the line has no such lists."""
+    fault = f.exists(lists, lambda entries: f.exists(entries, lambda number: _is_outside(number, least, most)))
+    return f.coalesce(fault, f.lit(False))
 
 
 def _intact(lines: DataFrame) -> DataFrame:
@@ -276,7 +278,7 @@ def machine_samples(lines: DataFrame) -> DataFrame:
 
 
 def network_samples(lines: DataFrame) -> DataFrame:
-    """One row a machine, second and interface."""
+    """Return one row a machine, second and interface."""
     entries = _intact(lines).select(
         "run_id", f.col("t").alias("t_s"), "dt_s", "machine", "interfaces",
         f.posexplode("interfaces.name").alias("position", "interface"),
@@ -293,22 +295,22 @@ def events(lines: DataFrame) -> DataFrame:
 
 
 def decisions(lines: DataFrame) -> DataFrame:
-    """Rounds that decided something, without decisions whose answer did not reach Nimbus."""
-    named = [f.coalesce(name, f"decision.{name}").alias(name) for name in ("decision_id", "policy")]
+    """Return rounds with a decision, without decisions whose answer did not reach Nimbus."""
+    columns = [f.coalesce(name, f"decision.{name}").alias(name) for name in ("decision_id", "policy")]
     measured = f.nullif("duration_ms", f.lit(0.0)).alias("duration_ms")  # simulated services of before 2026-11-24 say 0
-    decided = _intact(lines).select(
-        "run_id", f.col("t").alias("t_s"), *named, f.col("decision.reason").alias("reason"), measured
+    decision_rows = _intact(lines).select(
+        "run_id", f.col("t").alias("t_s"), *columns, f.col("decision.reason").alias("reason"), measured
     )
     withdrawn = _intact(lines).select("run_id", f.col("withdrawn").alias("decision_id"))
     return (
-        decided.where(f.col("decision_id").isNotNull())
+        decision_rows.where(f.col("decision_id").isNotNull())
         .join(withdrawn, ["run_id", "decision_id"], how="left_anti")
         .select("run_id", "t_s", "decision_id", "policy", "reason", "duration_ms")
     )
 
 
 def placements(lines: DataFrame) -> DataFrame:
-    """One row a scheduling round and task; `slot` is null where the task was not placed."""
+    """Return one row a scheduling round and task; `slot` is null if the task was not placed."""
     topologies = _intact(lines).select(
         "run_id", f.col("t").alias("t_s"), f.explode("request.topologies").alias("topology")
     )
@@ -342,7 +344,7 @@ def placements(lines: DataFrame) -> DataFrame:
 
 
 def damaged_lines(spark: SparkSession, paths: SeriesPaths) -> DataFrame:
-    """Lines and damaged lines of every file that was read."""
+    """Return lines and damaged lines of every file that was read."""
     total = _count_damaged(read(spark, paths, WORKER_LINES.name), "worker", _not_intact())
     for kind in STAGED:
         stage = spark.read.schema(STAGE_COLUMNS).parquet(paths.spark_table(_stage_name(kind)))
@@ -351,23 +353,25 @@ def damaged_lines(spark: SparkSession, paths: SeriesPaths) -> DataFrame:
 
 
 def _count_damaged(lines: DataFrame, kind: str, missing: Column | None = None) -> DataFrame:
-    """`missing`: of lines that are damaged or not there, by the numbers of the others; null where they have none."""
-    counted = lines.groupBy("run_id", "file").agg(
+    """Count damaged lines. `missing`: lines that are damaged or absent, by the numbers of the others; null without
+    numbers."""
+    counts = lines.groupBy("run_id", "file").agg(
         f.count("*").alias("lines"),
         f.count(DAMAGED_COLUMN).alias("damaged"),
         f.first(DAMAGED_COLUMN, ignorenulls=True).alias("first_damaged"),
         (f.lit(None) if missing is None else missing).cast("bigint").alias("not_intact"),
     )
-    gone = f.greatest(f.col("not_intact") - f.col("damaged"), f.lit(0))
-    return counted.select(
+    absent_lines = f.greatest(f.col("not_intact") - f.col("damaged"), f.lit(0))
+    return counts.select(
         "run_id", "file", f.lit(kind).alias("kind"), "lines", "damaged", "first_damaged",
-        f.when(f.col("not_intact").isNotNull(), gone).alias("missing"),
+        f.when(f.col("not_intact").isNotNull(), absent_lines).alias("missing"),
     )  # fmt: skip
 
 
 def _not_intact() -> Column:
-    """How many lines of an Avro file are not intact. It has those of one process, which numbers them from 0 on."""
-    intact = f.count(f.when(f.col(DAMAGED_COLUMN).isNull(), f.lit(1)))
+    """Return how many lines of an Avro file are not intact. It has those of one process, which numbers them from 0
+    on."""
+    count = f.count(f.when(f.col(DAMAGED_COLUMN).isNull(), f.lit(1)))
     is_avro = f.endswith("file", f.lit(worker_files.SUFFIX))
     last = f.max(f.when(f.col(DAMAGED_COLUMN).isNull() & is_avro, f.col("seq")))
-    return last + 1 - intact
+    return last + 1 - count

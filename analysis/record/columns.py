@@ -1,11 +1,12 @@
-"""What tables are declared with: a column, a table, and the columns that several tables have."""
+"""The parts of declared tables: a column, a table, and the columns that several tables share."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Column:
-    """`type` is Spark's. `unit` is empty where there is none; `null_when` is empty where the value is never null."""
+    """A column; `type` is Spark's. `unit` is empty if there is none; `null_when` is empty if the value is never
+    null."""
 
     name: str
     type: str
@@ -16,8 +17,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """`key`: the columns that tell its rows apart within a series. `group`: it is a view, of this group of columns of
-    `worker_lines` (`LINE`: of the lines as wholes); no file has it.
+    """A table. `key`: the columns that identify its rows within a series. `group`: it is a view, of this group of
+    columns of `worker_lines` (`LINE`: of whole lines); no file has it.
     """
 
     name: str
@@ -28,18 +29,18 @@ class Table:
 
     @property
     def names_topology(self) -> bool:
-        """Whether a row is of a topology by its name, or of the cluster."""
+        """Return whether a row belongs to a topology by its name, or to the cluster."""
         return TOPOLOGY_NAME in self.columns or self.name == "topologies"
 
     @property
     def ddl(self) -> str:
-        """Its columns as Spark and `small_tables` read them."""
+        """Return its columns as Spark and `small_tables` read them."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
 
 LINE = "line"
 
-# Columns that several tables have.
+# Columns that several tables share.
 RUN_ID = Column("run_id", "string", "", "the run, `<variant>-r<repetition>`")
 EVENT_ID = Column(
     "event_id", "string", "", "the event of the plan, `e1`, `e2` … in its order; `e0` is the run as a whole"

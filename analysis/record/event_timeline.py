@@ -1,4 +1,4 @@
-"""The timeline of a run: its events, their ids and order (docs/contracts.md), and what was decided at each, read from
+"""The timeline of a run: its events, their ids and order (docs/contracts.md), and the decisions at each, read from
 the record's own lines. Damaged lines are counted and skipped. Standard library only.
 """
 
@@ -14,39 +14,40 @@ from analysis.record.files import RunPaths, parsed_lines, read_json
 
 WHOLE_RUN = "e0"
 FIRST_EVENT = "e1"
-REST = "rest"  # in the place of a side: the part of what is after an event in which what it had begun was over
-# The kinds of lines whose time is the zero of an event, and the kind of event that each stands for where it says none.
+REST = "rest"  # instead of a side: the part after an event in which what it had begun was over
+# The kinds of lines whose time is the zero of an event, and the event kind of lines without one.
 ZEROS = {"scale_requested": "scale", "rate_changed": "rate", "crashed": "crash", "event_performed": "event"}
-# The kinds of lines that say that what an event had begun is over; what is measured after the event begins then.
+# The kinds of lines that end what an event had begun; the measurement after the event begins then.
 ENDS = {"disturbance_ended": "it is over", "hold_ended": "the hold is over"}
-COMINGS = {"arrival": "arrives", "departure": "departs"}  # of topologies, which all others share machines with
+COMINGS = {"arrival": "arrives", "departure": "departs"}  # of topologies, which share machines with all others
 
-# The kinds of lines of machines that a policy asked for, or let go, by itself.
+# The kinds of lines of machines that a policy requested, or released, by itself.
 POLICY_CHANGES = {"machines_joined": "joined", "machines_left": "left"}
 
 
 def operation_id(row: Mapping[str, Any]) -> str:
-    """`e1` of `e1.2`: an operation that was aborted and sent again belongs to the event that asked for it first."""
+    """Return `e1` for `e1.2`: an operation that was aborted and sent again belongs to the event that first asked for
+    it."""
     return str(row.get("event_id") or "").partition(".")[0]
 
 
 def lines_of_event(
     lines: Sequence[Mapping[str, Any]], event_id: str, span: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Return what a decision's lines say of an event: those that name it, whatever their time, which is of another
-    machine's clock; where none does (of an event that asks no policy) those of its span that name no event.
+    """Return the decision lines of an event: those that name it, whatever their time, which is of another
+    machine's clock; if none does (for an event that asks no policy) those of its span that name no event.
     """
     answers = ("decision", "applied")
-    named = [line for line in lines if line["kind"] in answers and operation_id(line) == event_id]
-    return named or [
+    matches = [line for line in lines if line["kind"] in answers and operation_id(line) == event_id]
+    return matches or [
         line for line in span if line["kind"] in answers and not line.get("event_id") and not line.get("own")
     ]
 
 
 @dataclass(frozen=True)
 class EventLines:
-    """The lines of one event of the plan. `request`: the first that asked for it, whose time is its zero. `span`: from
-    there to the next event's zero, `until_s`, which is None of the last one. `answers`: see `lines_of_event`."""
+    """The lines of one event of the plan. `request`: the first request, whose time is its zero. `span`: from
+    there to the next event's zero, `until_s`, which is None for the last one. `answers`: see `lines_of_event`."""
 
     event_id: str
     request: Mapping[str, Any]
@@ -57,7 +58,7 @@ class EventLines:
 
 
 def events_of_plan(lines: Sequence[Mapping[str, Any]], time: str) -> list[EventLines]:
-    """Return the events of lines that are ordered by `time`, a column of theirs."""
+    """Return the events of lines that are ordered by `time`, one of their columns."""
     requests: dict[str, Mapping[str, Any]] = {}
     for line in lines:
         if line["kind"] in ZEROS and line.get("event_id"):
@@ -73,37 +74,38 @@ def events_of_plan(lines: Sequence[Mapping[str, Any]], time: str) -> list[EventL
 def absent_machines(
     events: Iterable[Mapping[str, Any]], described: Iterable[Mapping[str, Any]]
 ) -> dict[tuple[str, ...], set[str]]:
-    """(run, event, phase) -> the machines that have not joined by then, or have left and not joined again. Of the
-    tables `scale_events` and `machines`."""
+    """Return (run, event, phase) -> the machines that have not joined by then, or have left and not joined again. From
+    the tables `scale_events` and `machines`."""
     machines: dict[str, set[str]] = defaultdict(set)
     for row in described:
         if row["joins_at_scale"]:
             machines[row["run_id"]].add(row["machine"])
-    found: dict[tuple[str, ...], set[str]] = {}
+    absences: dict[tuple[str, ...], set[str]] = {}
     for event in sorted(events, key=lambda event: float(event["zero_s"])):
         run_id = event["run_id"]
-        found[run_id, event["event_id"], "before"] = machines[run_id]
+        absences[run_id, event["event_id"], "before"] = machines[run_id]
         machines[run_id] = (machines[run_id] - set(event["joined"] or ())) | set(event["released"] or ())
-        found[run_id, event["event_id"], "after"] = machines[run_id]
-    return found
+        absences[run_id, event["event_id"], "after"] = machines[run_id]
+    return absences
 
 
 def crashed_machines(events: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """By run, of the table `events`: those that crashed in it. While they say nothing they are down, and do nothing."""
-    found: dict[str, set[str]] = defaultdict(set)
+    """Return by run, from the table `events`, the machines that crashed. While they are silent they are down, and do
+    nothing."""
+    machines: dict[str, set[str]] = defaultdict(set)
     for event in events:
         if event["kind"] == "crashed":
-            found[event["run_id"]].add(event["machine"])
-    return found
+            machines[event["run_id"]].add(event["machine"])
+    return machines
 
 
 def event_id_of(row: Mapping[str, Any]) -> str:
-    """Tables of series that an older version analysed have no events: each of their runs had one."""
+    """Return the event's id; in tables of an older version, without events, each run had one."""
     return row.get("event_id") or FIRST_EVENT
 
 
 def event_order(event_id: str) -> tuple[int, str]:
-    """To sort by: `e2` comes before `e10`."""
+    """Return a sort key: `e2` comes before `e10`."""
     return len(event_id), event_id
 
 
@@ -118,24 +120,24 @@ class EventMark:
     event_id: str
     kind: str  # scale_out, scale_in, rate, crash, restarted, aborted, repeated, joined, left
     label: str
-    input_of: str = ""  # the topology whose input alone the event changes; empty: it is of the cluster
+    input_of: str = ""  # the topology whose input alone the event changes; empty: the event is the cluster's
 
 
 @dataclass(frozen=True)
 class EventOutcome:
-    """One event of the plan, as it went: what was asked for, decided, applied and left behind."""
+    """One event of the plan as it happened: request, decision, application and results."""
 
     event_id: str
     kind: str
     label: str
-    reason: str | None  # of the decision; None where none was made
+    reason: str | None  # of the decision; None without one
     decided_s: float | None  # after the request
     applied_s: float | None
-    hold_reason: str | None  # why there was no decision yet, the last word
+    hold_reason: str | None  # the last reason why there was no decision yet
     hold_rounds: int
-    aborted: tuple[str, ...]  # reasons, one an attempt that was given up
+    aborted: tuple[str, ...]  # reasons, one for each abandoned attempt
     released: tuple[str, ...]
-    given_back: bool | None  # None: nobody left
+    given_back: bool | None  # None: no machine left
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,13 @@ class Round:
 
     @property
     def observation(self) -> Json:
-        found: Json = self.line["observation"]
-        return found
+        observation: Json = self.line["observation"]
+        return observation
 
     @property
     def decision(self) -> Json:
-        found: Json = self.line.get("decision") or {}
-        return found
+        decision: Json = self.line.get("decision") or {}
+        return decision
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ class RunTimeline:
 
 
 def read_timeline(run: RunPaths) -> RunTimeline:
-    """Read once for as long as both files stay as they are."""
+    """Read a timeline once, until one of its files changes."""
     return _timeline(run, _stamp(run.events), _stamp(run.decisions))
 
 
@@ -181,22 +183,23 @@ def _stamp(path: Path) -> Stamp:
 @lru_cache(maxsize=64)  # runs: a series is read run by run, several times
 def _timeline(run: RunPaths, *_stamps: Stamp) -> RunTimeline:
     lines, damaged_lines = _timed_lines(run.events)
-    named = sorted((line for line in lines if isinstance(line.get("kind"), str)), key=lambda line: float(line["t"]))
+    events = sorted((line for line in lines if isinstance(line.get("kind"), str)), key=lambda line: float(line["t"]))
     rounds, damaged_rounds = _rounds(run.decisions)
-    return RunTimeline(tuple(named), rounds, damaged_lines + damaged_rounds)
+    return RunTimeline(tuple(events), rounds, damaged_lines + damaged_rounds)
 
 
 def _rounds(path: Path) -> tuple[tuple[Round, ...], int]:
-    """Those in which an event was pending, without decisions whose answer did not reach Nimbus; damaged lines."""
+    """Return the rounds in which an event was pending, without decisions whose answer did not reach Nimbus; and damaged
+    lines."""
     withdrawn: set[str] = set()
 
     def wanted(line: Json) -> bool:
         withdrawn.add(str(line.get("withdrawn")))
         return _has_event(line)
 
-    found, damaged = _timed_lines(path, wanted)
-    stand = (line for line in found if line.get("decision_id") is None or line["decision_id"] not in withdrawn)
-    return tuple(Round(operation_id(line["observation"]["event"]), line) for line in stand), damaged
+    matches, count = _timed_lines(path, wanted)
+    stand = (line for line in matches if line.get("decision_id") is None or line["decision_id"] not in withdrawn)
+    return tuple(Round(operation_id(line["observation"]["event"]), line) for line in stand), count
 
 
 def _has_event(line: Json) -> bool:
@@ -205,14 +208,15 @@ def _has_event(line: Json) -> bool:
 
 
 def _timed_lines(path: Path, counts: Callable[[Json], bool] = lambda _: True) -> tuple[list[dict[str, Any]], int]:
-    """The lines that are wanted, oldest first, and how many of all are damaged. No file is no line."""
-    found, damaged = [], 0
+    """Return the lines for which `counts` is true, oldest first, and the number of damaged ones. A missing file has no
+    lines."""
+    matches, count = [], 0
     for line in parsed_lines(path):
         if line is None or not isinstance(line.get("t"), int | float):
-            damaged += 1
+            count += 1
         elif counts(line):
-            found.append(line)
-    return found, damaged
+            matches.append(line)
+    return matches, count
 
 
 def event_times(run: RunPaths) -> dict[str, float]:
@@ -228,22 +232,22 @@ def event_times(run: RunPaths) -> dict[str, float]:
 
 
 def first_zero(events: Sequence[Json]) -> float | None:
-    """When the first event of the run happened."""
+    """Return the time of the run's first event."""
     return next((float(event["t"]) for event in events if event["kind"] in ZEROS), None)
 
 
 def event_marks(run: RunPaths) -> list[EventMark]:
-    """Every event of the plan, and what became of it where that shows in a timeline."""
+    """Return every event of the plan, and its results that show in a timeline."""
     events = read_timeline(run).events
     start = first_zero(events)
     if start is None:
         return []
-    requested: set[str] = set()
+    request_ids: set[str] = set()
     marks = []
     for event in events:
-        kind_and_label = _event_mark(event, operation_id(event) in requested)
+        kind_and_label = _event_mark(event, operation_id(event) in request_ids)
         if event["kind"] in ZEROS:
-            requested.add(operation_id(event))
+            request_ids.add(operation_id(event))
         if kind_and_label is not None:
             kind, label = kind_and_label
             input_of = "" if kind in COMINGS else str(event.get("topology") or "")
@@ -252,21 +256,21 @@ def event_marks(run: RunPaths) -> list[EventMark]:
 
 
 def planned_marks(run: RunPaths) -> list[EventMark]:
-    """Without machines that a policy had join or leave by itself, which differs from run to run."""
+    """Return marks without machines that a policy had join or leave by itself, which differ from run to run."""
     return [mark for mark in event_marks(run) if mark.kind not in POLICY_CHANGES.values()]
 
 
 def _mark_id(event: Json) -> str:
-    """A machine may join more than once in one hold: each time is a mark of its own."""
+    """Return the mark's id; a machine may join more than once in one hold, so each time needs a mark."""
     return ".".join(filter(None, (operation_id(event), event.get("request_id"))))
 
 
 def own_decisions(run: RunPaths) -> list[tuple[float, str]]:
-    """When a policy decided by itself, on the time axis of `event_marks`, and its reason."""
+    """Return when a policy decided by itself, on the time axis of `event_marks`, and its reason."""
     events = read_timeline(run).events
     start = first_zero(events)
-    own = (event for event in events if event["kind"] == "decision" and event.get("own"))
-    return [] if start is None else [(float(event["t"]) - start, str(event.get("reason") or "")) for event in own]
+    decisions = (event for event in events if event["kind"] == "decision" and event.get("own"))
+    return [] if start is None else [(float(event["t"]) - start, str(event.get("reason") or "")) for event in decisions]
 
 
 def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
@@ -285,7 +289,7 @@ def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
 
 
 def event_label(event: Json) -> str:
-    """An event of the plan in two or three words; kinds without a line of their own say them in the record."""
+    """Return an event of the plan in two or three words; kinds without a line here have them in the record."""
     if event["kind"] == "event_performed":
         verb = COMINGS.get(str(event.get("event")), "")
         change = f"{event['topology']} {verb}" if verb and event.get("topology") else ""
@@ -298,24 +302,24 @@ def event_label(event: Json) -> str:
         return "placed anew"
     if event.get("event") == "scale_in":
         return f"scale in{_machine_count(event.get('leave'), '−')}"
-    joined = event.get("joined")
-    return f"scale out{_machine_count(None if joined is None else len(joined), '+')}"
+    machines = event.get("joined")
+    return f"scale out{_machine_count(None if machines is None else len(machines), '+')}"
 
 
 def _rate_label(event: Json) -> str:
     factor, over_s = event.get("factor"), event.get("over_s")
-    whose = " of ".join(["rate", *(str(event[key]) for key in ("source", "topology") if event.get(key))])
-    become = f"{whose} × {factor:g}" if isinstance(factor, int | float) else whose
-    return f"{become} over {over_s:g} s" if isinstance(over_s, int | float) else become
+    subject = " of ".join(["rate", *(str(event[key]) for key in ("source", "topology") if event.get(key))])
+    change = f"{subject} × {factor:g}" if isinstance(factor, int | float) else subject
+    return f"{change} over {over_s:g} s" if isinstance(over_s, int | float) else change
 
 
 def _machine_count(number: int | None, sign: str) -> str:
-    """Nothing where the number is not told, as in logs of others."""
+    """Return the number of machines in words; empty if it is unknown, as in logs of others."""
     return "" if number is None else f", {sign}{number} machine{'' if number == 1 else 's'}"
 
 
 def event_outcomes(run: RunPaths) -> list[EventOutcome]:
-    """Return what became of each event of the plan, in its order."""
+    """Return the outcome of each event of the plan, in its order."""
     timeline = read_timeline(run)
     hold_reasons = _hold_reasons(timeline.rounds)
     return [_outcome(event, hold_reasons.get(event.event_id, [])) for event in events_of_plan(timeline.events, "t")]
@@ -323,14 +327,14 @@ def event_outcomes(run: RunPaths) -> list[EventOutcome]:
 
 def _outcome(event: EventLines, hold_reasons: Sequence[str]) -> EventOutcome:
     decision = next((e for e in event.answers if e["kind"] == "decision"), None)
-    applied = next((e for e in event.answers if e["kind"] == "applied" and e.get("ok")), None)
-    if applied is not None and applied.get("decision_id"):  # not the reason of one, and the time of another
-        decision = next((e for e in event.answers if _is_decision(e, applied["decision_id"])), decision)
+    application = next((e for e in event.answers if e["kind"] == "applied" and e.get("ok")), None)
+    if application is not None and application.get("decision_id"):  # so that reason and time belong to one decision
+        decision = next((e for e in event.answers if _is_decision(e, application["decision_id"])), decision)
     departures = [e for e in event.span if e["kind"] == "machines_left"]
     return EventOutcome(
         event.event_id, str(event.request.get("event") or ZEROS[event.request["kind"]]), event_label(event.request),
         str(decision.get("reason") or "") if decision else None,
-        _seconds_after(decision, event.zero_s), _seconds_after(applied, event.zero_s),
+        _seconds_after(decision, event.zero_s), _seconds_after(application, event.zero_s),
         hold_reasons[-1] if hold_reasons else None, len(hold_reasons),
         tuple(str(e.get("reason") or "no reason recorded") for e in event.span if e["kind"] == "scale_aborted"),
         tuple(machine for e in departures for machine in e.get("machines") or ()),
@@ -347,7 +351,7 @@ def _seconds_after(event: Json | None, start: float) -> float | None:
 
 
 def _hold_reasons(rounds: Sequence[Round]) -> dict[str, list[str]]:
-    """By event: the reasons of the rounds in which it was pending and the policy declined to decide."""
+    """Return by event the reasons of the rounds in which it was pending and the policy declined to decide."""
     reasons: dict[str, list[str]] = {}
     for each in rounds:
         reason = str(each.decision.get("reason") or "")
@@ -357,20 +361,20 @@ def _hold_reasons(rounds: Sequence[Round]) -> dict[str, list[str]]:
 
 
 def topology_document(document: Json, name: str | None) -> Json:
-    """Of run.json what it says of a topology; None: the only one. Empty where it says nothing."""
-    several = document.get("topologies") or ()
-    named = (each for each in several if each.get("name") == name)
-    found: Json | None = document.get("topology") if name is None else next(named, None)
-    return found or {}
+    """Return run.json's entry of a topology; None: the only one. Empty without an entry."""
+    entries = document.get("topologies") or ()
+    matches = (each for each in entries if each.get("name") == name)
+    record: Json | None = document.get("topology") if name is None else next(matches, None)
+    return record or {}
 
 
 def run_document(run: RunPaths) -> dict[str, Any]:
-    """run.json, or nothing where it is missing: the tables of runs say why."""
+    """Return run.json, or nothing if it is missing: the tables of runs give the reason."""
     return read_json(run.run_json) if run.run_json.is_file() else {}
 
 
 def readable_document(run: RunPaths) -> Mapping[str, Any]:
-    """The same, or nothing where it is damaged too."""
+    """Return the same, or nothing also if it is damaged."""
     try:
         return run_document(run)
     except RecordError:

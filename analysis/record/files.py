@@ -1,4 +1,4 @@
-"""The files of a record: where they lie on disk and how they are read and written (docs/contracts.md, "What a run
+"""The files of a record: their places on disk, reading and writing (docs/contracts.md, "What a run
 leaves"). No analysis and no Spark.
 """
 
@@ -18,7 +18,7 @@ from barograph.errors import ConfigurationError
 TRACES, COUNTERFACTUALS = "traces", "counterfactuals"  # folders of a series
 RAW_SUFFIXES = (".jsonl", ".avro")
 STATUSES = ("complete", "incomplete", "failed", "invalid")
-COMPARISONS, SEARCHES, NIGHTS = "compare", "bisect", "nightly"  # folders of the results that are no family's
+COMPARISONS, SEARCHES, NIGHTS = "compare", "bisect", "nightly"  # folders of the results that belong to no family
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class RunPaths:
         return self.root / "logs"
 
     def create(self) -> "RunPaths":
-        """Make the folders; harmless when they exist."""
+        """Make the folders; harmless if they exist."""
         for folder in (self.workers, self.machines, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
         return self
 
 
 class SharedStorage(Protocol):
-    """A series that lies where a cluster sees it: Spark reads and writes there, this process in the series' folder."""
+    """A series that a cluster can reach: Spark reads and writes there, this process in the series' folder."""
 
     @property
     def raw_bytes(self) -> int: ...
@@ -109,32 +109,32 @@ class SeriesPaths:
         return self.root / "report.html"
 
     def trace(self, sha256: str) -> Path:
-        """A trace of input rates that its runs follow."""
+        """Return a trace of input rates that its runs follow."""
         return self.root / TRACES / f"{sha256}.csv"
 
     def table(self, name: str) -> Path:
         return self.tables / f"{name}.parquet"
 
     def spark_table(self, name: str) -> str:
-        """Where Spark reads and writes a table."""
+        """Return the place where Spark reads and writes a table."""
         return self.shared.table(name) if self.shared else str(self.table(name))
 
     def raw_files(self, part: str) -> list[str]:
-        """For Spark: the lines of one part of all runs, a folder (`workers`) or a file (`events.jsonl`)."""
+        """Return for Spark the lines of one part of all runs, a folder (`workers`) or a file (`events.jsonl`)."""
         if self.shared:
             return self.shared.raw_files(part)
         pattern = part if part.endswith(RAW_SUFFIXES) else f"{part}/*"
-        found = (file for run in self.all_runs() for file in sorted(run.root.glob(pattern)))
-        return [str(file) for file in found if file.suffix in RAW_SUFFIXES]
+        files = (file for run in self.all_runs() for file in sorted(run.root.glob(pattern)))
+        return [str(file) for file in files if file.suffix in RAW_SUFFIXES]
 
     def has_avro(self) -> bool:
-        """Whether there are workers' files that Spark needs more than its own jars for."""
+        """Return whether there are workers' files for which Spark needs a further jar."""
         if self.shared:
             return any(file.endswith(".avro") for file in self.shared.raw_files("workers"))
         return any(any(run.workers.glob("*.avro")) for run in self.all_runs())
 
     def raw_heads(self, files: Sequence[str], length: int) -> Iterator[bytes]:
-        """The first bytes of raw files, at most so many of each, one after the other."""
+        """Yield the first bytes of raw files, at most `length` of each, one after the other."""
         if self.shared:
             return self.shared.raw_heads(files, length)
         return first_bytes(files, length)
@@ -143,7 +143,7 @@ class SeriesPaths:
         return RunPaths(self.runs / run_id)
 
     def all_runs(self) -> list[RunPaths]:
-        """Every run that has a folder, by name."""
+        """Return every run that has a folder, by name."""
         if not self.runs.is_dir():
             raise ConfigurationError(
                 f"{self.root} is no series: it has no folder runs/. Give results/<experiment>/<series>."
@@ -151,7 +151,7 @@ class SeriesPaths:
         return [RunPaths(path) for path in sorted(self.runs.iterdir()) if path.is_dir()]
 
     def raw_bytes(self) -> int:
-        """Size of all raw lines, in bytes of JSON."""
+        """Return the size of all raw lines, in bytes of JSON."""
         if self.shared:
             return self.shared.raw_bytes
         files = (file for run in self.all_runs() for file in run.root.glob("**/*") if file.suffix in RAW_SUFFIXES)
@@ -159,34 +159,34 @@ class SeriesPaths:
 
 
 def series_folders(root: Path) -> list[Path]:
-    """Of all series below a folder of results, by name."""
+    """Return the folders of all series below a folder of results, by name."""
     return sorted(path.parent for path in root.glob("*/*/*/series.json"))
 
 
 def experiment_of(folder: Path) -> str:
-    """`family/name`, by where the folder of a series or of a sweep lies."""
+    """Return `family/name`, by the place of a series' or a sweep's folder."""
     return f"{folder.parent.parent.name}/{folder.parent.name}"
 
 
 def folders_of(files: Iterable[str]) -> list[str]:
-    """The folders that these files, or objects, are in."""
+    """Return the folders that these files, or objects, are in."""
     return sorted({file.rpartition("/")[0] for file in files})
 
 
 def first_bytes(files: Iterable[Path | str], length: int) -> Iterator[bytes]:
-    """At most so many of each file."""
+    """Yield at most `length` bytes of each file."""
     for file in files:
-        with Path(file).open("rb") as opened:
-            yield opened.read(length)
+        with Path(file).open("rb") as handle:
+            yield handle.read(length)
 
 
 def bytes_as_json(name: str, size: int) -> int:
-    """Of a file of raw lines: the same lines take twice the room in JSON. 0 for every other file."""
+    """Return the bytes of a file's raw lines as JSON, twice those in Avro. 0 for every other file."""
     return {".jsonl": 1, ".avro": 2}.get(PurePosixPath(name).suffix, 0) * size
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; RecordError names the file and what is wrong with it."""
+    """Return the JSON object in a file; RecordError names the file and the fault."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -197,7 +197,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_json_or_none(path: Path) -> dict[str, Any] | None:
-    """As `read_json`; None for a file that is not there, or holds no JSON object."""
+    """Return as `read_json`; None for a file that is missing, or has no JSON object."""
     try:
         return read_json(path)
     except RecordError:
@@ -212,13 +212,13 @@ def write_json_atomic(path: Path, value: Mapping[str, Any]) -> None:
 def write_text_atomic(path: Path, text: str) -> None:
     """Write so that a reader, or a restart after kill -9, sees the old file or the whole new one.
 
-    Several processes may write the same file: each has a part file of its own, and the last one wins.
+    Several processes may write the same file: each has its own part file, and the last one wins.
     """
     _write_bytes_atomic(path, text.encode())
 
 
 def keep_bytes(path: Path, content: bytes) -> None:
-    """Write as `write_text_atomic` does where the file has another content or none: one that is whole stays so."""
+    """Write as `write_text_atomic` does if the file has another content or none: a whole one is left alone."""
     if not path.is_file() or path.read_bytes() != content:
         _write_bytes_atomic(path, content)
 
@@ -230,7 +230,7 @@ def _write_bytes_atomic(path: Path, content: bytes) -> None:
         with atomic_save(path, part_file=part, file_perms=0o644) as file:
             file.write(content)
     except BaseException:
-        path.with_name(part).unlink(missing_ok=True)  # atomic_save leaves it where the last flush fails: a full disk
+        path.with_name(part).unlink(missing_ok=True)  # atomic_save leaves it if the last flush fails: a full disk
         raise
 
 
@@ -268,17 +268,17 @@ def append_line(path: Path, value: Mapping[str, Any], *, sync: bool = False) -> 
 
 
 def is_complete(run_dir: Path) -> bool:
-    """Whether the run left a record that need not be repeated when its series is resumed."""
+    """Return whether the run left a record that need not be repeated when its series is resumed."""
     return (read_json_or_none(RunPaths(run_dir).run_json) or {}).get("status") == "complete"
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file of lines, in order, without damaged ones; `parsed_lines` lets one count them."""
+    """Yield the JSON objects of a file of lines, in order, without damaged ones; `parsed_lines` lets one count them."""
     return (line for line in parsed_lines(path) if line is not None)
 
 
 def parsed_lines(path: Path) -> Iterator[dict[str, Any] | None]:
-    """The JSON objects of a file of lines, in order, None for a damaged line; none of a file that is not there."""
+    """Yield the JSON objects of a file of lines, in order, None for a damaged line; none for a missing file."""
     if not path.is_file():
         return
     with path.open(encoding="utf-8", errors="replace") as file:

@@ -1,7 +1,7 @@
-"""Tables of metrics, which the analysis makes of what runs left.
+"""Tables of metrics, which the analysis makes from the records of runs.
 
 Times relative to a zero end in `_s` too and are negative before it. `zeros`, `throughput`: the run's own axis, whose
-zero is its first event. What has an `event_id` is relative to that event (see scale_events).
+zero is its first event. Rows with an `event_id` are relative to that event (see scale_events).
 """
 
 from analysis.record.columns import (
@@ -81,7 +81,7 @@ METRIC_TABLES = (
         Column("decided_s", "double", "s", "epoch seconds of the decision that was carried out", "none was"),
         Column("applied_s", "double", "s", "epoch seconds at which Storm had applied it", "none was"),
     )),
-    # What each component did in a window; a row without a component: something was reported of it at all.
+    # The activity of each component in a window; a row without a component: there were reports at all.
     Table("activity",
           "what each component did in a window, and (without a component) that anything was reported of it at all",
           ("run_id", "topology", "event_id", "window_s", "component"), (

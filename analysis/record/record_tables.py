@@ -1,4 +1,4 @@
-"""Tables of what runs left: their samples, events, decisions, and what each run was.
+"""Tables of the records of runs: their samples, events, decisions, and the specification of each run.
 
 `t_s` is epoch seconds at the end of the sampled interval `dt_s`; counts of samples are of that interval.
 """

@@ -13,13 +13,15 @@ from analysis.record.schemas import IN_EVERY_LINE, TABLES, group_fields
 
 
 def view(lines: DataFrame, name: str, beside: Sequence[str] = ()) -> DataFrame:
-    """Rows of a declared view, of intact lines only. `beside`: columns of `lines` to keep before its own."""
+    """Return rows of a declared view, of intact lines only. `beside`: columns of `lines` to keep before its own."""
     table = TABLES[name]
-    intact = lines.where(f.col("damaged_text").isNull())
+    valid_lines = lines.where(f.col("damaged_text").isNull())
     if table.group == LINE:
-        return intact.select(*beside, *[column.name for column in table.columns])
+        return valid_lines.select(*beside, *[column.name for column in table.columns])
     of_line = [*beside, *IN_EVERY_LINE]
-    first, *others = group_fields(table)
-    entries = intact.select(*of_line, table.group, f.posexplode(f"{table.group}.`{first}`").alias("position", first))
-    values = [f.get(f.col(f"{table.group}.`{other}`"), f.col("position")).alias(other) for other in others]
+    first, *rest = group_fields(table)
+    entries = valid_lines.select(
+        *of_line, table.group, f.posexplode(f"{table.group}.`{first}`").alias("position", first)
+    )
+    values = [f.get(f.col(f"{table.group}.`{other}`"), f.col("position")).alias(other) for other in rest]
     return entries.select(*of_line, f"`{first}`", *values)

@@ -1,5 +1,5 @@
-"""Every table, by its name: those that are declared in record_tables.py and metric_tables.py, and `worker_lines`, which
-the views of workers' samples are made of.
+"""Every table, by its name: those declared in record_tables.py and metric_tables.py, and `worker_lines`, the
+source of the views of workers' samples.
 
 Parquet files, Spark's schemas and `barograph sql --describe` are made from this. Null: not measured.
 """
@@ -16,24 +16,24 @@ IN_EVERY_LINE = ("run_id", "t_s", "dt_s", "machine", "port", "topology")
 
 
 def group_fields(view: Table) -> list[str]:
-    """The columns of a view that are its group's."""
+    """Return the columns of a view that belong to its group."""
     return [column.name for column in view.columns if column.name not in IN_EVERY_LINE]
 
 
 def _group(table: Table) -> Column:
-    own = group_fields(table)
-    fields = [f"`{column.name}`:array<{column.type}>" for column in table.columns if column.name in own]
-    none = "the line has none of them; damaged lines"
-    return Column(table.group, f"struct<{','.join(fields)}>", "", f"columns of `{table.name}`, equally long", none)
+    names = group_fields(table)
+    fields = [f"`{column.name}`:array<{column.type}>" for column in table.columns if column.name in names]
+    null_text = "the line has none of them; damaged lines"
+    return Column(table.group, f"struct<{','.join(fields)}>", "", f"columns of `{table.name}`, equally long", null_text)
 
 
 def _worker_lines(views: Sequence[Table]) -> Table:
-    (whole,) = (table for table in views if table.group == LINE)
-    own = [replace(column, null_when=column.null_when or "damaged lines") for column in whole.columns[1:]]
+    (line_view,) = (table for table in views if table.group == LINE)
+    line_columns = [replace(column, null_when=column.null_when or "damaged lines") for column in line_view.columns[1:]]
     columns = (
         RUN_ID,
         Column("file", "string", "", "path below the run's folder"),
-        *own,
+        *line_columns,
         *(_group(table) for table in views if table.group != LINE),
         Column("damaged_text", "string", "", "beginning of a damaged line", "the line is not damaged"),
     )
@@ -43,7 +43,7 @@ def _worker_lines(views: Sequence[Table]) -> Table:
 
 WORKER_LINES = _worker_lines([table for table in DECLARED if table.group])
 TABLES = {table.name: table for table in (WORKER_LINES, *DECLARED)}
-# A row a line or sample: only Spark reads them. What are views now, older versions stored.
+# A row a line or sample: only Spark reads them. Older versions stored the present views.
 LARGE_TABLES = {name for name, table in TABLES.items() if table.group} | {
     "worker_lines", "machine_samples", "network_samples", "placements",
 }  # fmt: skip

@@ -1,5 +1,5 @@
-"""Which series and runs were simulated, and when a run was really made. All that chooses among series, or shows when
-something was measured, asks here.
+"""Which series and runs were simulated, and the real time of a run. All code that chooses among series, or shows the
+time of a measurement, uses this.
 """
 
 import json
@@ -12,29 +12,29 @@ from barograph.plan.experiment import SIMULATED
 
 
 def is_simulated(document: Mapping[str, Any]) -> bool:
-    """Of a `series.json`, a `run.json` or a row of the table of runs."""
+    """Return whether a `series.json`, a `run.json` or a row of the table of runs is of a simulation."""
     return _testbed(document) == SIMULATED or simulated_facts(document) is not None
 
 
 def simulated_facts(run: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """How a run was simulated, by its `run.json` or its row; None for one on machines."""
+    """Return how a run was simulated, by its `run.json` or its row; None for one on machines."""
     facts = _object(run.get("harness_facts")).get(SIMULATED)
     return facts if isinstance(facts, Mapping) else None
 
 
 def is_simulated_series(series_dir: Path) -> bool:
-    """Logs of others, and a series that cannot be read, were not simulated."""
+    """Return whether a series was simulated; logs of others, and an unreadable series, were not."""
     return is_simulated(_document(series_dir))
 
 
 def is_of_testbed(series_dir: Path, testbed: str | None) -> bool:
-    """Whether a series takes part where those of a testbed are wanted; None: those of every testbed with machines."""
+    """Return whether a series is of that testbed; None: of any testbed with machines."""
     document = _document(series_dir)
     return not is_simulated(document) if testbed is None else _testbed(document) == testbed
 
 
 def date_s(run: Mapping[str, Any]) -> float | None:
-    """Epoch seconds at which a run was begun, by the clock of a box; None where its record does not say.
+    """Return epoch seconds at which a run was begun, by a real clock; None if its record lacks it.
 
     A simulated run has `date_s` for that: its other times are simulated ones, the same whenever it is simulated.
     """
@@ -43,12 +43,12 @@ def date_s(run: Mapping[str, Any]) -> float | None:
 
 
 def first_date_s(runs: Iterable[Mapping[str, Any]]) -> float | None:
-    """Of the first of these runs; None where none says."""
+    """Return the date of the first of these runs; None if none has one."""
     return min((date for run in runs if (date := date_s(run))), default=None)
 
 
 def simulated_words(number: int) -> str:
-    """The line about series that were left out; empty for none."""
+    """Return the line about series that were left out; empty without any."""
     if not number:
         return ""
     return "1 simulated series is left out" if number == 1 else f"{number} simulated series are left out"
@@ -63,6 +63,6 @@ def _testbed(document: Mapping[str, Any]) -> Any:
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    """Tables hold JSON as text."""
-    found = json.loads(value) if isinstance(value, str) else value
-    return found if isinstance(found, Mapping) else {}
+    """Parse an object that tables hold as text."""
+    document = json.loads(value) if isinstance(value, str) else value
+    return document if isinstance(document, Mapping) else {}

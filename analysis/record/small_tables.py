@@ -1,6 +1,6 @@
 """Small tables, to and from Parquet without Spark, and rows of this process as Spark's DataFrames.
 
-What is bounded by runs x windows costs Spark more than it is worth. Nothing is pickled on the way to Spark, for that
+For data bounded by runs x windows Spark is too slow. Nothing is pickled on the way to Spark, because that
 starts Python workers, on a cluster too; `createDataFrame` of a list does it, however short the list is.
 """
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-HISTOGRAM = ("buckets", "counts")  # columns of `latency` that are most of it
+HISTOGRAM = ("buckets", "counts")  # columns of `latency` that make up most of it
 CHUNK_ROWS = 50_000
 FEW_ROWS = 2_000
-SEPARATOR = "/"  # between a run and a topology; in no name of a run
+SEPARATOR = "/"  # between a run and a topology; no run's name contains it
 TABLE_DEPTH = 5  # names in family/experiment/series/tables/table.parquet
 
 
 def unit_of(run_id: str, topology: str) -> str:
-    """What a metric is of: `run/topology`."""
+    """Return the unit of a metric: `run/topology`."""
     return f"{run_id}{SEPARATOR}{topology}"
 
 
@@ -53,8 +53,8 @@ def rows(
     runs: Collection[str] | None = None,
     topology: str | None = None,
 ) -> list[Row]:
-    """All rows of a table, or those of some runs, or (where a row is of one) of one topology; none where it was not
-    built, as in series of an older version. Raises RecordError where it cannot be read."""
+    """Return all rows of a table, or those of some runs, or (if a row is of one) of one topology; none if it was not
+    built, as in series of an older version. Raises RecordError if it cannot be read."""
     import pyarrow.dataset as ds
 
     with _reading(paths, name):
@@ -62,30 +62,30 @@ def rows(
         if table is None:
             return []
         columns = [column for column in table.schema.names if column not in without]
-        wanted = None if runs is None else ds.field("run_id").isin(list(runs))
+        condition = None if runs is None else ds.field("run_id").isin(list(runs))
         if topology is not None and TABLES[name].names_topology and "topology" in table.schema.names:
-            own = ds.field("topology") == topology
-            wanted = own if wanted is None else wanted & own
-        found: list[Row] = table.to_table(columns=columns, filter=wanted).to_pylist()
-    return found
+            topology_filter = ds.field("topology") == topology
+            condition = topology_filter if condition is None else condition & topology_filter
+        table_rows: list[Row] = table.to_table(columns=columns, filter=condition).to_pylist()
+    return table_rows
 
 
 def check(paths: SeriesPaths, needed: Mapping[str, Collection[str]]) -> None:
-    """Raises RecordError where a table is there and is damaged, by the ends of its files: one cannot be read, or has
-    not the columns that are `needed` of it. Whoever reads several series asks this of each, and goes on without those
-    that are."""
+    """Raise RecordError if an existing table is damaged, by the ends of its files: one cannot be read, or lacks
+    columns in `needed`. Code that reads several series checks each, and goes on without damaged
+    ones."""
     for name, columns in needed.items():
         with _reading(paths, name):
             table = _stored(paths, name)
             if table is None:
                 continue
             table.count_rows()
-        if lacking := [column for column in columns if column not in table.schema.names]:
-            raise _damage(paths, name, f"has no column {', '.join(lacking)}")
+        if gaps := [column for column in columns if column not in table.schema.names]:
+            raise _damage(paths, name, f"has no column {', '.join(gaps)}")
 
 
 def _stored(paths: SeriesPaths, name: str) -> "ds.Dataset | None":
-    """None where it was not built."""
+    """Return the dataset; None if it was not built."""
     import pyarrow.dataset as ds
 
     folder = paths.table(name)
@@ -98,44 +98,42 @@ def _reading(paths: SeriesPaths, name: str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Arrow reads texts without looking at them
-        said = " ".join(str(error).split()).rpartition("': ")[2].rstrip(".")  # after the paths of the file
-        raise _damage(paths, name, f"cannot be read: {said}") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Arrow reads texts without checking them
+        message = " ".join(str(error).split()).rpartition("': ")[2].rstrip(".")  # after the paths of the file
+        raise _damage(paths, name, f"cannot be read: {message}") from error
 
 
 def _damage(paths: SeriesPaths, name: str, what: str) -> RecordError:
-    """The table is named from the folder of results on."""
-    where = "/".join(paths.table(name).absolute().parts[-TABLE_DEPTH:])
-    return RecordError(
-        f"{where} {what}; analyse it again: `barograph report` of a series, `barograph sweep` of a sweep"
-    )
+    """Return an error that names the table from the folder of results on."""
+    path = "/".join(paths.table(name).absolute().parts[-TABLE_DEPTH:])
+    return RecordError(f"{path} {what}; analyse it again: `barograph report` of a series, `barograph sweep` of a sweep")
 
 
 def topologies(paths: SeriesPaths) -> tuple[str, ...]:
-    """The topologies of a series whose runs have several, in the order of the plan, and `all` for the cluster; none of
-    other series, whose rows are all of the only one."""
-    found = sorted(rows(paths, "topologies"), key=lambda row: (row["position"], row["topology"]))
-    several = any(row["position"] > 1 for row in found)
-    return (*dict.fromkeys(row["topology"] for row in found), WHOLE_CLUSTER) if several else ()
+    """Return the topologies of a series whose runs have several, in the order of the plan, and `all` for the cluster;
+    none for other series, whose rows are all of the only one."""
+    table_rows = sorted(rows(paths, "topologies"), key=lambda row: (row["position"], row["topology"]))
+    is_multiple = any(row["position"] > 1 for row in table_rows)
+    return (*dict.fromkeys(row["topology"] for row in table_rows), WHOLE_CLUSTER) if is_multiple else ()
 
 
 def topology_words(name: str) -> str:
-    """In a heading."""
+    """Return the name for a heading."""
     return "all topologies" if name == WHOLE_CLUSTER else name
 
 
 def topology_suffix(name: str) -> str:
-    """Of the names of figures and tables, which are files too; empty of the only topology."""
+    """Return the suffix of names of figures and tables, which are files too; empty for the only topology."""
     return f"_{re.sub(r'[^A-Za-z0-9-]+', '_', name)}" if name else ""
 
 
 def cluster(paths: SeriesPaths) -> str | None:
-    """The `topology` of rows of the cluster and of machines; None: all rows are of the only topology."""
+    """Return the `topology` of rows of the cluster and of machines; None: all rows are of the only topology."""
     return WHOLE_CLUSTER if topologies(paths) else None
 
 
 def by_run(found: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Rows of each run, in the order given."""
+    """Return rows of each run, in the order given."""
     split: dict[str, list[Any]] = {}
     for row in found:
         split.setdefault(row["run_id"], []).append(row)
@@ -150,9 +148,9 @@ def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> N
 
 @contextmanager
 def replacement(paths: SeriesPaths, name: str) -> Iterator[Callable[[Iterable[Mapping[str, Any]]], None]]:
-    """A table that replaces a declared one, also where Spark reads it, of the rows that the block adds.
+    """Yield a function that adds rows to a replacement of a declared table, also where Spark reads it.
 
-    A missing key is null. What was there stays until the block ends well.
+    A missing key is null. The old table stays until the block ends without an error.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -180,12 +178,12 @@ def replacement(paths: SeriesPaths, name: str) -> Iterator[Callable[[Iterable[Ma
 
 
 def arrow_schema(name: str) -> "pa.Schema":
-    """The declared columns of a table, as Spark would store them."""
+    """Return the declared columns of a table, as Spark would store them."""
     return arrow_columns(TABLES[name].ddl)
 
 
 def arrow_columns(declared: str) -> "pa.Schema":
-    """Columns of plain values, and of lists of them."""
+    """Return columns of plain values, and of lists of them."""
     import pyarrow as pa
 
     kinds = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(),
@@ -196,20 +194,20 @@ def arrow_columns(declared: str) -> "pa.Schema":
 
 
 def few_rows(spark: "SparkSession", paths: SeriesPaths, name: str) -> "DataFrame | None":
-    """A table as values of a query; None where it has more rows than a query should have."""
+    """Return a table as values of a query; None if it has more rows than a query should have."""
     import pyarrow.dataset as ds
 
-    declared = TABLES[name].ddl
-    schema = arrow_columns(declared)
-    stored = ds.dataset(str(paths.table(name)), schema, format="parquet")
-    if stored.count_rows() > FEW_ROWS:
+    ddl = TABLES[name].ddl
+    schema = arrow_columns(ddl)
+    dataset = ds.dataset(str(paths.table(name)), schema, format="parquet")
+    if dataset.count_rows() > FEW_ROWS:
         return None
-    found = stored.to_table()
-    return spark.createDataFrame(found, declared) if found.num_rows else empty_frame(spark, declared)
+    content = dataset.to_table()
+    return spark.createDataFrame(content, ddl) if content.num_rows else empty_frame(spark, ddl)
 
 
 def frame_of_rows(spark: "SparkSession", rows: Sequence[Sequence[Any]], declared: str) -> "DataFrame":
-    """`declared`: flat columns and their types, in the order of each row's values."""
+    """Return a frame. `declared`: flat columns and their types, in the order of each row's values."""
     import pyarrow as pa
 
     if not rows:
@@ -220,8 +218,8 @@ def frame_of_rows(spark: "SparkSession", rows: Sequence[Sequence[Any]], declared
 
 
 def empty_frame(spark: "SparkSession", declared: str) -> "DataFrame":
-    """No row of these columns, of whatever types."""
+    """Return a frame without rows, with columns of any types."""
     from pyspark.sql import functions as f
 
-    nothing = f.from_json(f.lit(None).cast("string"), declared)
-    return spark.range(0).select(nothing.alias("row")).select("row.*")
+    row = f.from_json(f.lit(None).cast("string"), declared)
+    return spark.range(0).select(row.alias("row")).select("row.*")

@@ -11,7 +11,7 @@ from barograph.plan.experiment import WHOLE_CLUSTER
 
 SWEEP_FILE = "sweep.json"
 PREFIX = "sweep-"  # of its folder's name
-OTHER_CODE = "runs_of_other_code"  # in sweep.json: how many complete ones are, by the words for it; `code`: than which
+OTHER_CODE = "runs_of_other_code"  # in sweep.json: numbers of complete ones by code, other than `code`
 # Fields whose values are repetitions of the same thing.
 REPLICATES = ("seed", "testbed.options.simulated.seed")
 Values = tuple[tuple[str, str], ...]  # a field's path, and the JSON of its value
@@ -22,27 +22,27 @@ def is_sweep(folder: Path) -> bool:
 
 
 def newest_sweeps(results: Path) -> dict[str, SeriesPaths]:
-    """By name: the newest sweep with tables, also where points of it failed; then its rows say so."""
-    found: dict[str, SeriesPaths] = {}
+    """Return by name the newest sweep with tables, even if points of it failed, which its rows then say."""
+    sweeps: dict[str, SeriesPaths] = {}
     for path in sorted(results.glob(f"*/*/{PREFIX}*/{SWEEP_FILE}"), key=lambda path: path.parent.name):
         paths, name = SeriesPaths(path.parent), experiment_of(path.parent)
         if paths.table("measurements").is_dir():
-            found[name] = paths
-    return dict(sorted(found.items()))
+            sweeps[name] = paths
+    return dict(sorted(sweeps.items()))
 
 
 def is_mixed(others: Mapping[str, int], runs: int) -> bool:
-    """Whether the complete runs of a sweep are of several codes; `others`: what its document has as OTHER_CODE."""
+    """Return whether the complete runs of a sweep are of several codes; `others`: its document's OTHER_CODE."""
     return len(others) > 1 or 0 < sum(others.values()) < runs
 
 
 def point_of(run_id: str) -> int:
-    """Links are called `<number of the point>.<run>`."""
+    """Return the point; links are called `<number of the point>.<run>`."""
     return int(run_id.partition(".")[0])
 
 
 def split_values(values: Mapping[str, Any]) -> tuple[Values, Values]:
-    """Of a point: its fields, and those that only tell repetitions apart."""
+    """Split a point's values into its fields, and those that only distinguish repetitions."""
     pairs = [(path, json.dumps(value)) for path, value in values.items()]
     return (
         tuple(pair for pair in pairs if pair[0] not in REPLICATES),
@@ -51,12 +51,12 @@ def split_values(values: Mapping[str, Any]) -> tuple[Values, Values]:
 
 
 def measurements(paths: SeriesPaths) -> list[Row]:
-    """Rows of the table; where runs have several topologies those of the cluster."""
+    """Return rows of the table; if runs have several topologies those of the cluster."""
     return of_whole_runs(row for row in rows(paths, "measurements") if row["value"] is not None)
 
 
 def of_whole_runs(found: Iterable[Row]) -> list[Row]:
-    """Of the only topology of a run, or of the cluster where it has several."""
+    """Return rows of a run's only topology, or of the cluster if it has several."""
     listed = list(found)
-    several = {row["run_id"] for row in listed if row["topology"] == WHOLE_CLUSTER}
-    return [row for row in listed if row["run_id"] not in several or row["topology"] == WHOLE_CLUSTER]
+    run_ids = {row["run_id"] for row in listed if row["topology"] == WHOLE_CLUSTER}
+    return [row for row in listed if row["run_id"] not in run_ids or row["topology"] == WHOLE_CLUSTER]

@@ -1,4 +1,4 @@
-"""The Flux file that a run's only topology was submitted with, as far as the analysis reads it."""
+"""The Flux file of a run's only topology, as far as the analysis reads it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ PARAMETERS_KEY = "barograph.parameters"
 
 
 def flux_config(run: RunPaths) -> Mapping[str, Any]:
-    """Its `config`; empty where there is none."""
+    """Return its `config`; empty if there is none."""
     path = run.root / "topology.yaml"
     if not path.is_file():
         return {}
@@ -23,5 +23,5 @@ def flux_config(run: RunPaths) -> Mapping[str, Any]:
 
 
 def is_unthrottled(run: RunPaths) -> bool:
-    """Whether its spouts emitted as fast as Storm let them: nothing was offered to them."""
+    """Return whether its spouts emitted as fast as Storm let them, without an offered rate."""
     return flux_config(run).get(PARAMETERS_KEY, {}).get("unthrottled") is True

@@ -1,4 +1,4 @@
-"""Wall time of a comparison and what it went into: comparison_time.json beside its series, and a line of text."""
+"""Wall time of a comparison and its parts: comparison_time.json beside its series, and a line of text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE = "comparison_time.json"
 
 @dataclass(frozen=True)
 class WallTime:
-    """Seconds of one execution. `watched_s` is what the experiment itself asked for."""
+    """Seconds of one execution. `watched_s`: requested by the experiment itself."""
 
     wall_s: float
     watched_s: float
@@ -26,18 +26,18 @@ class WallTime:
 
     @property
     def rest_s(self) -> float:
-        """Machines, Storm on them, their release."""
+        """Return the time of machines, Storm on them, and their release."""
         return max(0.0, self.wall_s - self.watched_s - self.switching_s - self.checks_s - self.analysis_s)
 
     @property
     def over_runs_percent(self) -> float | None:
-        """All that is not a run, over the runs; None where there are none, or their seconds were none (fakes)."""
+        """Return everything but the runs, over the runs; None without runs, or if their seconds were 0 (fakes)."""
         runs_s = self.watched_s + self.switching_s
         return 100 * (self.wall_s - runs_s) / runs_s if 0 < runs_s <= self.wall_s else None
 
 
 def read_wall_time(series_dir: Path) -> WallTime | None:
-    """None where it was not timed, or what was written of it cannot be read: an answer does not depend on it."""
+    """Return it; None if it was not timed, or cannot be read, because no answer depends on it."""
     path = series_dir / FILE
     try:
         return wall_time_from(read_json(path)) if path.is_file() else None
@@ -55,12 +55,12 @@ def wall_time_from(facts: Mapping[str, Any]) -> WallTime:
 
 
 def wall_time_line(found: WallTime) -> str:
-    """In one line."""
-    over = "" if found.over_runs_percent is None else f" ({found.over_runs_percent:.1f} % over the runs themselves)"
+    """Return the wall time in one line."""
+    overhead = "" if found.over_runs_percent is None else f" ({found.over_runs_percent:.1f} % over the runs themselves)"
     return (
         f"{_minutes(found.wall_s)} = {_minutes(found.watched_s)} watched + {_minutes(found.switching_s)}"
         f" switching in {found.runs} runs + {_minutes(found.checks_s)} analysis between blocks"
-        f" + {_minutes(found.analysis_s)} at the end + {_minutes(found.rest_s)} machines{over}"
+        f" + {_minutes(found.analysis_s)} at the end + {_minutes(found.rest_s)} machines{overhead}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Workers' files of samples, as docs/contracts.md has them: Avro containers with a block a line. No Spark.
+"""Workers' files of samples, as specified in docs/contracts.md: Avro containers with a block a line. No Spark.
 
 `python -m analysis.record.worker_files` prints the schema, which the worker has as a resource.
 """
@@ -20,9 +20,9 @@ from analysis.record.schemas import GROUPS, TABLES, group_fields
 VERSION = 2
 SUFFIX = ".avro"
 MAGIC = b"Obj\x01"
-# Between blocks. Every file has the same, and of characters: Spark splits files at it as it does at line ends.
+# Between blocks. Every file has the same, made of characters: Spark splits files at it as it does at line ends.
 MARKER = b"\x1d\x02kQ\x1f7z~\x0b^\x19dW\x05!\x12"
-# The CRC-32 of whatever ends with its own CRC-32.
+# The CRC-32 of anything that ends with its own CRC-32.
 RESIDUE = 0x2144DF1C
 CHECKSUM, CHECKSUM_BYTES = "checksum", 4
 SCHEMA_CHECKSUM = "schema_checksum"  # in the header
@@ -42,8 +42,8 @@ METADATA: Schema = {"type": "map", "values": "bytes"}
 def _column(group: str, column: Column) -> Schema:
     inner = column.type.removeprefix("array<").removesuffix(">")
     one: Any = TYPES[inner] if inner == column.type else {"type": "array", "items": TYPES[inner]}
-    known = not column.null_when or column.name in ALWAYS_KNOWN.get(group, ())
-    items = one if known else ["null", one]
+    is_required = not column.null_when or column.name in ALWAYS_KNOWN.get(group, ())
+    items = one if is_required else ["null", one]
     return {"name": column.name, "type": {"type": "array", "items": items}, "default": []}
 
 
@@ -52,7 +52,7 @@ def _group(group: str) -> Schema:
     return {"name": group, "type": ["null", {"type": "record", "name": group, "fields": columns}], "default": None}
 
 
-# What a later version adds has a default, so that it reads older files.
+# Fields of a later version have defaults, so that it reads older files.
 SCHEMA: Schema = {
     "type": "record", "name": "worker_line",
     "fields": [
@@ -64,7 +64,7 @@ SCHEMA: Schema = {
 
 
 def resource() -> str:
-    """The schema as the worker's resource has it."""
+    """Return the schema as the worker's resource has it."""
     return _text(SCHEMA)
 
 
@@ -74,7 +74,7 @@ def _text(schema: Schema) -> str:
 
 @dataclass(frozen=True)
 class Header:
-    """What a file begins with, up to the marker: its `content`, and the JSON text of the schema in it."""
+    """The beginning of a file, up to the marker: its `content`, and the JSON text of the schema in it."""
 
     content: bytes
     schema_text: bytes
@@ -86,18 +86,19 @@ class Header:
 
     @property
     def checksum(self) -> bytes:
-        """Of the schema. The checksums of lines begin with it: no line is whole by any other schema."""
+        """Return the checksum of the schema. The checksums of lines begin with it: no line is valid by any other
+        schema."""
         return checksum(self.schema_text)
 
 
 def checksum(content: bytes) -> bytes:
-    """CRC-32, the lowest byte first."""
+    """Return the CRC-32, the lowest byte first."""
     return zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little")
 
 
 @cache
 def header() -> Header:
-    """Of files by our schema."""
+    """Return the header of files by our schema."""
     return header_by(SCHEMA)
 
 
@@ -108,75 +109,75 @@ def header_by(schema: Schema) -> Header:
 
 
 def header_of(head: bytes) -> Header | None:
-    """The header in a file's first bytes. None: it is cut short, or its schema is not as a worker wrote it."""
-    found, marker, _ = head.partition(MARKER)
-    if found == (ours := header()).content:
-        return ours
-    if not marker or not found.startswith(MAGIC):
+    """Return the header in a file's first bytes; None if it is cut short, or its schema is not as a worker wrote it."""
+    content, marker, _ = head.partition(MARKER)
+    if content == (default := header()).content:
+        return default
+    if not marker or not content.startswith(MAGIC):
         return None
     try:
-        metadata: Any = fastavro.schemaless_reader(io.BytesIO(found[len(MAGIC) :]), METADATA, None)
+        metadata: Any = fastavro.schemaless_reader(io.BytesIO(content[len(MAGIC) :]), METADATA, None)
         text = metadata["avro.schema"]
-        return Header(found, text) if metadata[SCHEMA_CHECKSUM] == checksum(text).hex().encode() else None
+        return Header(content, text) if metadata[SCHEMA_CHECKSUM] == checksum(text).hex().encode() else None
     except Exception:  # noqa: BLE001 - whatever way bytes that are none of ours fail
         return None
 
 
 def is_whole(part: bytes, header: Header) -> bool:
-    """Whether what lies between two markers is a line by the header's schema, as a worker wrote it."""
+    """Return whether the part between two markers is a line by the header's schema, as a worker wrote it."""
     return zlib.crc32(header.checksum + part) == RESIDUE
 
 
 def block(line: Mapping[str, Any]) -> bytes:
-    """A line (as JSON has it) as a block, without the marker. A column that it lacks is null throughout."""
+    """Return a line (as JSON has it) as a block, without the marker. A missing column is null throughout."""
     record: dict[str, Any] = {**line, "v": VERSION, CHECKSUM: bytes(CHECKSUM_BYTES)}
     for group in GROUPS:
         columns = line.get(group)
         if columns is not None:
             length = len(next(iter(columns.values())))
-            # Named, for fastavro tries all values of a group that it has to find the name of.
+            # Named, because fastavro otherwise tries all values of a group to find its name.
             record[group] = (group, {name: columns.get(name, [None] * length) for name in COLUMNS[group]})
     return block_of(_encoded(_parsed(), record), header())
 
 
 def block_of(datum: bytes, header: Header) -> bytes:
-    """A line in Avro, its last bytes kept free for the checksum, as a block of files with this header."""
-    framed = b"\x02" + _length(len(datum)) + datum[:-CHECKSUM_BYTES]  # one line, in so many bytes
-    return framed + checksum(header.checksum + framed)
+    """Return a line in Avro, its last bytes kept free for the checksum, as a block of files with this header."""
+    content = b"\x02" + _length(len(datum)) + datum[:-CHECKSUM_BYTES]  # one line, and its length in bytes
+    return content + checksum(header.checksum + content)
 
 
 def _length(number: int) -> bytes:
-    """As Avro writes whole numbers."""
-    left, out = 2 * number, bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*out, left])
+    """Encode a whole number as Avro does."""
+    rest, buffer = 2 * number, bytearray()
+    while rest > 0x7F:
+        buffer.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*buffer, rest])
 
 
 def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """A file as a worker writes it."""
+    """Write a file as a worker does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(part + MARKER for part in (header().content, *map(block, lines))))
 
 
 def read(path: Path) -> Iterator[dict[str, Any] | None]:
-    """The lines of a file, as JSON has them; None for each part between two markers that is no whole line."""
+    """Yield the lines of a file, as JSON has them; None for each part between two markers that is no whole line."""
     content = path.read_bytes()
-    found = header_of(content) or header()
+    file_header = header_of(content) or header()
     for part in content.split(MARKER):
-        if part not in (b"", found.content):
-            yield _line(part, found.schema) if is_whole(part, found) else None
+        if part not in (b"", file_header.content):
+            yield _line(part, file_header.schema) if is_whole(part, file_header) else None
 
 
 def _line(block: bytes, schema: Schema) -> dict[str, Any]:
-    found: Any = fastavro.schemaless_reader(io.BytesIO(block), framed(schema), framed(SCHEMA))
-    own = {field["name"] for field in SCHEMA["fields"]} - {CHECKSUM}
-    return {name: value for name, value in found.items() if name in own and value is not None}
+    record: Any = fastavro.schemaless_reader(io.BytesIO(block), framed(schema), framed(SCHEMA))
+    names = {field["name"] for field in SCHEMA["fields"]} - {CHECKSUM}
+    return {name: value for name, value in record.items() if name in names and value is not None}
 
 
 def framed(schema: Schema) -> Schema:
-    """Of a block. Its own two numbers come first: how many lines it has, and in how many bytes."""
+    """Return the schema of a block. Its two numbers come first: how many lines it has, and in how many bytes."""
     numbers = [{"name": f"block_{name}", "type": "long"} for name in ("lines", "bytes")]
     return schema | {"fields": [*numbers, *schema["fields"]]}
 
@@ -187,9 +188,9 @@ def _parsed() -> Any:
 
 
 def _encoded(schema: Any, value: Any) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, schema, value)
-    return out.getvalue()
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, schema, value)
+    return buffer.getvalue()
 
 
 if __name__ == "__main__":
