@@ -64,7 +64,7 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
     """
     decide = bind(policy, parameters or {})
     memory: Memory = {}
-    replayed = []
+    rows = []
     for line, observation in _read_rounds(path):
         event = observation.event.event_id if observation.event else None
         decision, problem = Decision(memory=memory), None
@@ -75,8 +75,8 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
         memory = decision.memory
         if reason_against := refusal(observation, decision):
             problem = reason_against.message
-        replayed.append(RoundReplay(line["t"], event, line["decision"], to_json(decision), problem))
-    return tuple(replayed)
+        rows.append(RoundReplay(line["t"], event, line["decision"], to_json(decision), problem))
+    return tuple(rows)
 
 
 def read_rounds(path: Path) -> Iterator[dict[str, Any]]:

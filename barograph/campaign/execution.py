@@ -209,7 +209,7 @@ def _release(series_dir: Path) -> NotReleased | None:
     except NotReleased as left:  # the lease stays on record and is reaped
         _log(left)
         return left
-    except Exception as error:  # noqa: BLE001 - what was measured is stored all the same
+    except Exception as error:  # noqa: BLE001 - the measurements are stored anyway
         _log(error)
         return NotReleased(f"machines may still be up: {message_of(error)}; `barograph reap` ends them")
     finally:

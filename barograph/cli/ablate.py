@@ -70,7 +70,7 @@ def table_lines(lines: Sequence[AblationRow], width: int) -> Iterator[str]:
         yield f"event {event_id}"
         for line in mine:
             yield f"  {line.variant.ljust(names)}  {line.verdict}"
-            # Most variants are named by what they change.
+            # Most variants are named after their change.
             change = [] if line.changed in line.variant else [f"with {line.changed}"]
             yield from (folded for text in (*change, *line.answers) for folded in _wrap(text, width))
 

@@ -196,10 +196,10 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
 def _comparison_series(search: Bisection, commit: Commit, console: Console) -> Series:
     """Return the series of the unfinished comparison, or a new one: a second probe of a commit is a new measurement."""
     comparison = _comparison(search, commit)
-    pending = search.pending
-    if pending is None or pending.commit != commit.hash:
+    probe = search.pending
+    if probe is None or probe.commit != commit.hash:
         return open_comparison_on_terminal(comparison, console, new=True)
-    series = read_series(results_root() / pending.series)
+    series = read_series(results_root() / probe.series)
     return open_comparison_on_terminal(comparison, console, new=False) if series.missing_runs() else series
 
 

@@ -94,8 +94,8 @@ def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
     is_why_wanted = (is_unmeasured or "model_text" in row) and row.get("reason") != UNTESTED
     why = str(row.get("reason") or "") if is_why_wanted else "; ".join(row.get("notes") or ())
     texts = [f"{row.get('statement', '')}{source}", why, _run_names(row)]
-    folded = (textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT) for text in texts if text)
-    return [line for lines in folded for line in lines]
+    paragraphs = (textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT) for text in texts if text)
+    return [line for lines in paragraphs for line in lines]
 
 
 def _run_names(row: Mapping[str, Any]) -> str:
@@ -130,10 +130,10 @@ def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
     """Return rows of claims.json about the series' experiment."""
     try:
         claims: list[Mapping[str, Any]] = read_json(series_dir / "claims.json")["claims"]
-        tested = read_json(SeriesPaths(series_dir).series_json)["experiment"]
+        experiment = read_json(SeriesPaths(series_dir).series_json)["experiment"]
     except (RecordError, KeyError):
         return []
-    return [claim for claim in claims if claim.get("experiment") == tested]
+    return [claim for claim in claims if claim.get("experiment") == experiment]
 
 
 def show_ledger(console: Console, testbed: str | None = None) -> None:
@@ -287,9 +287,9 @@ def _rows_of_series(testbed: str | None, without: Collection[Path]) -> Iterator[
         if path.parent in without or not is_of_testbed(path.parent, testbed):
             continue
         document = read_json_or_none(path) or {}
-        tested = experiment_of(path.parent)
+        experiment = experiment_of(path.parent)
         for row in document.get("claims", []) if document.get("v") == version else ():
-            if row.get("experiment") == tested:
+            if row.get("experiment") == experiment:
                 yield {**row, "series": path.parent.name}
 
 

@@ -31,7 +31,7 @@ from barograph.settings import ROOT, process_environment
 from barograph.testbeds.costs import usd
 from inventory.leases import registry
 
-# After SIGINT the child collects and releases; it is killed only after that time.
+# After SIGINT the child has time to collect and release before it is ended.
 ESCALATION = ((signal.SIGINT, 120.0), (signal.SIGTERM, 20.0), (signal.SIGKILL, 10.0))
 # For processes that outlived the child, such as a JVM: nothing to finish, but files to remove.
 REMAINS = ((signal.SIGTERM, 10.0), *AT_ONCE)

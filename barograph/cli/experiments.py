@@ -29,8 +29,8 @@ def execute(options: argparse.Namespace) -> int:
     for name in names():
         experiment = load(name)
         folders = [path.parent for path in (results_root() / name).glob("*/series.json")]
-        simulated = sum(map(is_simulated_series, folders))
-        counts = f"{len(folders)} series here{f', {simulated} of them simulated' if simulated else ''}"
+        simulations = sum(map(is_simulated_series, folders))
+        counts = f"{len(folders)} series here{f', {simulations} of them simulated' if simulations else ''}"
         variants = ", ".join(variant.name for variant in experiment.variants)
         say(f"{name}: {experiment.title} ({variants}; {experiment.repetitions} repetitions; {counts})")
     return 0

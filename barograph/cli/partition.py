@@ -100,15 +100,15 @@ def execute(options: argparse.Namespace) -> int:
     _check_into(options, (*objectives, *WITHOUT_METIS))
     file = read_graph(options.graph)
     if not 2 <= options.parts <= file.vertices:
-        allowed = (
+        limits = (
             f"allowed are 2 to {file.vertices}, the number of vertices" if file.vertices > 1 else "it has one vertex"
         )
-        raise ExperimentError(f"--parts is {options.parts} of {options.graph}; {allowed}")
+        raise ExperimentError(f"--parts is {options.parts} of {options.graph}; {limits}")
     if not IMBALANCES[0] <= options.imbalance <= IMBALANCES[1]:
         raise ExperimentError(f"--imbalance is {options.imbalance:g}; allowed are {IMBALANCES[0]} to {IMBALANCES[1]:g}")
     if not 0 <= options.seed <= LARGEST_SEED:
         raise ExperimentError(f"--seed is {options.seed}; allowed are 0 to {LARGEST_SEED}")
-    partition = read_partition(options.partition, file.vertices, options.parts) if options.partition else None
+    parts = read_partition(options.partition, file.vertices, options.parts) if options.partition else None
     if file.vertex_weights.shape[1] > 1:
         note(f"note: parts share the first of {file.vertex_weights.shape[1]} vertex weights evenly")
     if file.vertex_sizes is not None:
@@ -120,7 +120,7 @@ def execute(options: argparse.Namespace) -> int:
             "note: the graph has no edges, so METIS is not called: the heaviest vertex first, each to the lightest part"
         )
     metis = [MetisOptions(objective, options.imbalance, options.seed) for objective in objectives]
-    partitions = list(compare(file, options.parts, metis, partition))
+    partitions = list(compare(file, options.parts, metis, parts))
     lines = [partition.line for partition in partitions]
     if options.json:
         say(as_json(options.graph, file, options.parts, lines))

@@ -121,8 +121,8 @@ def prepare_series(
         say(remark)
     build = partial(prepare_software, say) if place != "memory" else lambda: None
     series = open_checked(experiment, new=new, rebuild=rebuild, before_open=before_open, build=build, say=say)
-    resumed = series_document(series.folder)["resumed"]
-    word, remainder = "resuming" if resumed else "new", series.missing_runs()
+    is_resumed = series_document(series.folder)["resumed"]
+    word, remainder = "resuming" if is_resumed else "new", series.missing_runs()
     time_s = hours(series_s(experiment, remainder))
     say(f"{word} series {series.folder}: {remainder} of {len(series.plan())} runs to do, about {time_s}")
     return series

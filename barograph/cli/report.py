@@ -50,9 +50,9 @@ def _report_all(folders: Sequence[Path]) -> int:
     """Report each series even if another fails. Returns the worst exit code, or that of the error that ended Spark for
     all."""
     codes = [0]
-    with signals_as_interrupt(), ExitStack() as opened:
+    with signals_as_interrupt(), ExitStack() as stack:
         with limited("analyse"):
-            opened.enter_context(one_session(folders, say))
+            stack.enter_context(one_session(folders, say))
         for number, folder in enumerate(folders, start=1):
             say(f"{number} of {len(folders)}: {folder}")
             try:
@@ -67,7 +67,7 @@ def _report_all(folders: Sequence[Path]) -> int:
             else:
                 say(f"report: {path}")
         with limited("analyse"):
-            opened.close()
+            stack.close()
     return worst_exit(codes)
 
 

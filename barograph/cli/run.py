@@ -86,10 +86,10 @@ def select_experiments(patterns: Sequence[str], known: Sequence[str] | None = No
     a match."""
     everything = names() if known is None else known
     matches = {pattern: [name for name in everything if fnmatchcase(name, pattern)] for pattern in patterns}
-    strangers = [pattern for pattern, fitting in matches.items() if not fitting]
+    strangers = [pattern for pattern, hits in matches.items() if not hits]
     if strangers:
         raise ExperimentError(f"no experiment is called {', '.join(strangers)}; there are: {', '.join(everything)}")
-    return tuple(sorted({name for fitting in matches.values() for name in fitting}))
+    return tuple(sorted({name for hits in matches.values() for name in hits}))
 
 
 def run_suite(patterns: Sequence[str], changes: Mapping[str, Any], *, new: bool, console: Console) -> int:

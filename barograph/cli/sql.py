@@ -97,8 +97,8 @@ def as_table(columns: Sequence[str], rows: Iterator[Row], widest: int = WIDEST) 
 
 def _line(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     columns = zip(texts, widths, right, strict=True)
-    padded = (f"{text:>{width}}" if to_right else f"{text:<{width}}" for text, width, to_right in columns)
-    return "  ".join(padded).rstrip() + "\n"
+    cells = (f"{text:>{width}}" if to_right else f"{text:<{width}}" for text, width, to_right in columns)
+    return "  ".join(cells).rstrip() + "\n"
 
 
 def _number(value: object) -> bool:

@@ -117,8 +117,8 @@ class PointCheck:
 
 
 def _carry_out(folder: SweepFolder, pool: SimulationPool, console: Console, say: Say) -> int:
-    missing, whole = folder.missing(), len(folder.points)
-    say(f"{folder.root}: {len(missing)} of {whole} points to do, {whole - len(missing)} complete")
+    missing, total = folder.missing(), len(folder.points)
+    say(f"{folder.root}: {len(missing)} of {total} points to do, {total - len(missing)} complete")
     today = code_of_today()
     if other_code := folder.runs_of_other_code(today):
         theirs = ", ".join(f"{number} of {words}" for words, number in other_code.items())
@@ -137,13 +137,13 @@ def _carry_out(folder: SweepFolder, pool: SimulationPool, console: Console, say:
             codes.append(EXIT_CODES[blame_of(error)])
     except KeyboardInterrupt:
         rest = len(folder.missing())
-        say(f"interrupted: {whole - rest} of {whole} points are complete in {folder.root}; the same command goes on")
+        say(f"interrupted: {total - rest} of {total} points are complete in {folder.root}; the same command goes on")
         return INTERRUPTED_EXIT
     if path is not None:
         say(f"report: {path}")
         _family_page(folder, say)
     if failed_points:
-        say(f"{len(failed_points)} of {whole} points failed; {why}, the same command tries them again")
+        say(f"{len(failed_points)} of {total} points failed; {why}, the same command tries them again")
     return worst_exit(codes)
 
 

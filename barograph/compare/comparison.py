@@ -120,13 +120,13 @@ def remarks(comparison: Comparison) -> tuple[str, ...]:
     """Return remarks on what is allowed but noteworthy."""
     a, b = comparison.sides["a"], comparison.sides["b"]
     texts = []
-    simulated = is_simulated(comparison.experiment)
+    is_model = is_simulated(comparison.experiment)
     if (a.code.repository, a.code.commit, a.parameters) == (b.code.repository, b.code.commit, b.parameters):
         chance = (
-            "with one seed the model gives the same of both" if simulated else "a difference that it calls is chance"
+            "with one seed the model gives the same of both" if is_model else "a difference that it calls is chance"
         )
         texts.append(f"A and B are the same commit {a.code.commit[:10]}: an A/A comparison; {chance}")
-    if simulated:
+    if is_model:
         texts.append(
             "of each commit its policies and its policy service decide; bridge, Nimbus and machines are those of the"
             " simulator, and its answer has no verdict"

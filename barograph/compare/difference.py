@@ -66,17 +66,17 @@ class Difference:
 def require_direction(name: str) -> None:
     """Raise ExperimentError for a metric that is neither better high nor low."""
     if metric(name).better is Better.NONE:
-        allowed = ", ".join(each.name for each in METRICS.values() if each.better is not Better.NONE)
-        raise ExperimentError(f"--metric is {name!r}, which is neither better high nor low; allowed: {allowed}")
+        names = ", ".join(each.name for each in METRICS.values() if each.better is not Better.NONE)
+        raise ExperimentError(f"--metric is {name!r}, which is neither better high nor low; allowed: {names}")
 
 
 def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference:
     """Return the difference in `comparison_result.json`, without interval if the commit is ahead but failed more of its
     runs. Raises ExperimentError where it has no such row."""
-    match, simulated = _row_of(result["rows"], about), bool(result.get("simulated"))
-    low, high = (match.get(key) for key in (("lowest", "highest") if simulated else ("low", "high")))
+    match, is_model = _row_of(result["rows"], about), bool(result.get("simulated"))
+    low, high = (match.get(key) for key in (("lowest", "highest") if is_model else ("low", "high")))
     verdict = match["verdict"]
-    if simulated and low is None:  # the side that is worse with every seed: a comparison gives no verdict there
+    if is_model and low is None:  # the side that is worse with every seed: a comparison gives no verdict there
         effect = match["effect"] or 0
         order = "better" if (effect > 0) == (metric(about.metric).better is Better.HIGHER) else WORSE
         verdict = order if abs(effect) >= 1 else NOT_CALLED if effect else "no difference"
@@ -86,10 +86,10 @@ def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference
     if match.get("why_no_verdict") == SURVIVORS:
         low, high, verdict = (None, None, verdict) if fails_more else (low, high, WORSE)
     change = match["difference"] or match.get("effect") or 0
-    if simulated and fails_more and change and (change > 0) == (metric(about.metric).better is Better.HIGHER):
+    if is_model and fails_more and change and (change > 0) == (metric(about.metric).better is Better.HIGHER):
         low, high, verdict = None, None, match["verdict"]  # of a model the comparison does not refuse it
     failure_text = f"{failures['b']:g} of its runs failed, {failures['a']:g} of GOOD's" if failures else ""
-    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated, failure_text)
+    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, is_model, failure_text)
 
 
 def _row_of(rows: Sequence[Mapping[str, Any]], about: VariantMetric) -> Mapping[str, Any]:

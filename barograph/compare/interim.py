@@ -56,12 +56,12 @@ def _analyse(series_dir: Path) -> Path:
     from barograph.settings import spark_master
 
     if not isinstance(results_of(series_dir), Spool):
-        with ExitStack() as opened:
+        with ExitStack() as exits:
 
             def start(raw_bytes: int) -> SparkSession:
                 jars = avro_jars(SeriesPaths(series_dir), print)
                 spark = session.spark(spark_master(), raw_bytes, session.jar_settings(jars))
-                opened.enter_context(session.stopped_afterwards(spark))
+                exits.enter_context(session.stopped_afterwards(spark))
                 return spark
 
             return pipeline.analyse_new_runs(series_dir, start)

@@ -175,13 +175,13 @@ def content(
     comparison: Comparison, lines: Sequence[Line], data: SeriesData, notes: Sequence[str], home: Path, now_s: float
 ) -> PageContent:
     """Return the page's content. `notes`: the warnings; `home`: the recorded series."""
-    ran, run = style.display_name(comparison.runs[0].name), comparison.run
+    policy, run = style.display_name(comparison.runs[0].name), comparison.run
     report = f"../../{PAGE}" if (home / PAGE).is_file() else None
     of_run = f"../../runs/{run}/{PAGE}" if (home / "runs" / run / PAGE).is_file() else None
     date = f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC"
     meta = [
         f"{comparison.experiment} · ", link(f"series {home.name}", report), " · ", link("the recorded run", of_run),
-        f", with {ran} · {len(comparison.runs) - 1} simulated · {date}",
+        f", with {policy} · {len(comparison.runs) - 1} simulated · {date}",
     ]  # fmt: skip
     return PageContent(
         title=f"{comparison.experiment}, {run} with other policies",
@@ -198,9 +198,11 @@ def _blocks(comparison: Comparison, lines: Sequence[Line], data: SeriesData, not
         for place, sentence in enumerate(sentences(comparison, lines, event_id)):
             yield Sentence(sentence, "answer" if len(events) == 1 and place == 0 else "")
     if chart := throughput_timeline.chart(data, TITLE):
-        few = len(data.variants) <= style.LEGIBLE_VARIANTS
+        is_legible = len(data.variants) <= style.LEGIBLE_VARIANTS
         colours = style.colours(data.variants)
-        yield variant_legend([(style.display_name(name), colours[name]) for name in data.variants] if few else [])
+        yield variant_legend(
+            [(style.display_name(name), colours[name]) for name in data.variants] if is_legible else []
+        )
         yield page_figure("throughput", "Throughput over time", caption(comparison, data, lines), chart)
     else:
         yield Sentence("There is no whole window with a measurement at the sinks, so there is no figure.")
@@ -313,10 +315,10 @@ def _cells(outcome: EventOutcome, columns: Columns, base: float | None, is_other
     """Return the cells. `is_other`: not the policy that ran, whose simulation has the value `base`."""
     cells = []
     for each in columns:
-        measured = _measured(outcome, each.name)
-        cells.append(series_tables.cell(measured, each.digits))
+        measurement = _measured(outcome, each.name)
+        cells.append(series_tables.cell(measurement, each.digits))
         if base and _has_over(each.name, base):
-            excess = signed_percent(_percent_over(measured.value, base)) if measured else MISSING
+            excess = signed_percent(_percent_over(measurement.value, base)) if measurement else MISSING
             cells.append(excess if is_other else "")
     return cells
 
@@ -444,8 +446,8 @@ def decision_row(line: Line, title: str, event_id: str) -> dict[str, Any]:
     first, *later = decisions
     tasks = sum(each.slots or 0 for each in decisions)
     in_log = all(each.slots is not None or each.scheduler for each in decisions)
-    released = tuple(dict.fromkeys(machine for each in decisions for machine in each.release))
-    all_together = replace(first, release=released, acquire=sum(each.acquire for each in decisions))
+    machines = tuple(dict.fromkeys(machine for each in decisions for machine in each.release))
+    all_together = replace(first, release=machines, acquire=sum(each.acquire for each in decisions))
     extract = later[:MOST_DECISIONS]
     return row | {
         "decided": number(first.decided_s, 1),

@@ -50,8 +50,8 @@ def recording_of(said: str) -> Iterator[Recording]:
     if any((run / part).is_dir() for part in ("workers", "machines")):
         yield read_recording(run, series)
         return
-    with results_of(series).whole(series) as whole:  # its raw lines are in a bucket
-        yield replace(read_recording(whole / "runs" / run.name, whole), home=series)
+    with results_of(series).whole(series) as copy:  # its raw lines are in a bucket
+        yield replace(read_recording(copy / "runs" / run.name, copy), home=series)
 
 
 def find_run(said: str) -> Path:

@@ -217,8 +217,8 @@ def _try_post(url: str, data: bytes, limit_s: float) -> tuple[str, bool]:
             return f"the message was posted to the webhook ({answer.status})", False
     except urllib.error.HTTPError as error:
         error.close()
-        lasting = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code != HTTPStatus.TOO_MANY_REQUESTS
-        return f"the webhook answered {error.code}", not lasting
+        is_lasting = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code != HTTPStatus.TOO_MANY_REQUESTS
+        return f"the webhook answered {error.code}", not is_lasting
     except Exception as error:  # noqa: BLE001 - any kind; its text may hold the URL, its kind does not
         return f"the webhook could not be reached ({_error_kind(error)})", True
 

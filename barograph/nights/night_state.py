@@ -165,8 +165,12 @@ def drop_reservation(suite: str, night: str) -> None:
 def current_reservation(suite: str, testbed: str, now_s: float) -> Reservation | None:
     """Return the reservation that would refuse a night now, if any."""
     with _lock_reservations() as folder:
-        rivals = [other for other in _all_reservations(folder) if other.suite == suite or other.testbed == testbed]
-    return next((other for other in rivals if other.counts(now_s)), None)
+        rivals = [
+            reservation
+            for reservation in _all_reservations(folder)
+            if reservation.suite == suite or reservation.testbed == testbed
+        ]
+    return next((reservation for reservation in rivals if reservation.counts(now_s)), None)
 
 
 def _all_reservations(folder: Path) -> list[Reservation]:

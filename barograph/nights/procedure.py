@@ -180,8 +180,8 @@ def end_entry(night: Night, experiment: str, error: BaseException) -> Night:
     if not night.entry(experiment).series or isinstance(error, KeyboardInterrupt):
         return fail_entry(night, experiment, error)
     night = conclude_entry(night, experiment)
-    silent = night.entry(experiment).status in (outcome.COMPLETE, outcome.INTERRUPTED)
-    return fail_entry(night, experiment, error) if silent else night
+    is_silent = night.entry(experiment).status in (outcome.COMPLETE, outcome.INTERRUPTED)
+    return fail_entry(night, experiment, error) if is_silent else night
 
 
 def conclude_entry(night: Night, experiment: str) -> Night:

@@ -81,8 +81,8 @@ def probabilities(commits: int, answers: Sequence[Answer], error_rate: float) ->
                 is_bad = answer.commit >= first_bad
                 weights[first_bad] += log(1 - error if is_bad == (answer.verdict == "bad") else error)
     top = max(weights)
-    scaled = [exp(weight - top) for weight in weights]
-    return [each / sum(scaled) for each in scaled]
+    odds = [exp(weight - top) for weight in weights]
+    return [each / sum(odds) for each in odds]
 
 
 def _candidates(commits: int, answers: Sequence[Answer]) -> list[int]:
@@ -103,11 +103,11 @@ def _credible(chances: Sequence[float], confidence: float) -> tuple[int, int]:
     """Return the shortest range that holds the first bad commit with that probability."""
     sums = [0.0, *accumulate(chances)]
     count = len(chances)
-    fitting = [
+    ranges = [
         (last - first, first, last)
         for first in range(count)
         for last in range(first, count)
         if sums[last + 1] - sums[first] >= min(confidence, sums[count] * 0.999999)
     ]
-    _, first, last = min(fitting)
+    _, first, last = min(ranges)
     return first, last

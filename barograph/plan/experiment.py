@@ -394,12 +394,14 @@ def _topology_errors(experiment: Experiment) -> list[str]:
             number = "neither" if level.juice is None else "both"
             errors.append(f"{where}.service_level has {number} of latency_ms and juice; give one of them")
     for variant in experiment.variants:
-        name = variant.topology.name if variant.topology is not None else None
-        if variant.topology is not None and several and name not in several:
-            problem = f"is {name!r}" if name else "is missing"
+        topology_name = variant.topology.name if variant.topology is not None else None
+        if variant.topology is not None and several and topology_name not in several:
+            problem = f"is {topology_name!r}" if topology_name else "is missing"
             errors.append(f"variants.{variant.name}.topology.name {problem}; allowed: {', '.join(several)}")
-        elif name is not None and not several:
-            errors.append(f"variants.{variant.name}.topology.name is {name!r}; leave it out: there is one topology")
+        elif topology_name is not None and not several:
+            errors.append(
+                f"variants.{variant.name}.topology.name is {topology_name!r}; leave it out: there is one topology"
+            )
     return errors
 
 

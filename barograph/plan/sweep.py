@@ -199,21 +199,21 @@ def require_simulated(sweep: Sweep, points: Sequence[Point]) -> None:
     points_on_machines = [point for point in points if point.experiment.testbed.name != SIMULATED]
     if not points_on_machines:
         return
-    point = points_on_machines[0]
+    example = points_on_machines[0]
     number = len(points_on_machines)
     which = "no point is" if number == len(points) else f"{number} of {len(points)} points are not"
     raise ExperimentError(
-        f"{point_words(sweep.source, point.number, point.values)}: testbed.name is"
-        f" {point.experiment.testbed.name!r} ({which} simulated); allowed in a sweep: {SIMULATED!r}, for its points"
+        f"{point_words(sweep.source, example.number, example.values)}: testbed.name is"
+        f" {example.experiment.testbed.name!r} ({which} simulated); allowed in a sweep: {SIMULATED!r}, for its points"
         " run side by side, which would disturb one another on machines, and there may be thousands; set testbed.name"
         f" to {SIMULATED}, or give --testbed {SIMULATED}"
     )
 
 
 def _require_own_code(sweep: Sweep, points: Sequence[Point]) -> None:
-    coded = [(point, variant.name) for point in points for variant in point.experiment.variants if variant.code]
-    if coded:
-        point, name = coded[0]
+    pairs = [(point, variant.name) for point in points for variant in point.experiment.variants if variant.code]
+    if pairs:
+        point, name = pairs[0]
         raise ExperimentError(
             f"{point_words(sweep.source, point.number, point.values)}: variants.{name}.code is set; a sweep has the"
             " policies of the work tree only; leave it out, or compare two commits with barograph compare"
@@ -228,9 +228,9 @@ def _axes(given: Any, source: str) -> tuple[Axis, ...]:
         raise ExperimentError(f"{source}: {problem}")
     axes = tuple(_axis(key, values, where) for key, values in given.items())
     paths = [path for axis in axes for path in axis.paths]
-    for path, inner_path in combinations(sorted(paths), 2):
-        if path == inner_path or inner_path.startswith(f"{path}."):
-            raise ExperimentError(f"{where} sets {inner_path} twice ({path}, {inner_path}); give each field once")
+    for outer_path, inner_path in combinations(sorted(paths), 2):
+        if outer_path == inner_path or inner_path.startswith(f"{outer_path}."):
+            raise ExperimentError(f"{where} sets {inner_path} twice ({outer_path}, {inner_path}); give each field once")
     return axes
 
 
@@ -256,8 +256,8 @@ def _axis(key: str, values: Any, where: str) -> Axis:
     paths = tuple(path.strip() for path in key.split(","))
     if not all(all(path.split(".")) for path in paths):
         raise ExperimentError(f"{where} has the field {key!r}; allowed: keys with dots between them: machines.before")
-    if reserved := [path for path in paths if path.split(".")[0] in ("name", SWEEP)]:
-        raise ExperimentError(f"{where} has the field {reserved[0]}; allowed: the keys of an experiment's file")
+    if reserved_keys := [path for path in paths if path.split(".")[0] in ("name", SWEEP)]:
+        raise ExperimentError(f"{where} has the field {reserved_keys[0]}; allowed: the keys of an experiment's file")
     if not isinstance(values, list) or not values:
         raise ExperimentError(f"{where}.{key} is {values!r}; allowed: a list of one value or more")
     steps = tuple((value,) if len(paths) == 1 else _together(value, paths, f"{where}.{key}") for value in values)

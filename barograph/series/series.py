@@ -289,13 +289,13 @@ def _find_all(name: str, testbed: str | None) -> list[Path]:
     place = results()
     place.refresh()
     newest: dict[str, Path] = {}
-    fitting = [(key, folder) for key, folder in _by_key(name, place.root) if fnmatchcase(key, name)]
-    for key, folder in fitting:
+    matches = [(key, folder) for key, folder in _by_key(name, place.root) if fnmatchcase(key, name)]
+    for key, folder in matches:
         if is_of_testbed(folder, testbed):
             newest[key] = folder
     if not newest:
         raise ExperimentError(
-            f"no series{_of_testbed(testbed)} fits {name!r}{_simulated_remark([folder for _, folder in fitting])}; a"
+            f"no series{_of_testbed(testbed)} fits {name!r}{_simulated_remark([folder for _, folder in matches])}; a"
             " pattern is of experiments, stela/*, or of series, stela/star/*"
         )
     for folder in newest.values():
@@ -330,17 +330,17 @@ def _find_folder(name: str, testbed: str | None) -> Path:
     if of_id := [folder for folder in everything if name == folder.name]:
         return of_id[-1]
     mine = [folder for folder in everything if name == experiment_of(folder)]
-    fitting = [folder for folder in mine if is_of_testbed(folder, testbed)]
-    if mine and not fitting:
+    matches = [folder for folder in mine if is_of_testbed(folder, testbed)]
+    if mine and not matches:
         raise ExperimentError(
             f"no series of {name}{_of_testbed(testbed) or ' on machines'}{_simulated_remark(mine)}; run the experiment,"
             " or name a series"
         )
-    if not fitting:
+    if not matches:
         having = ", ".join(sorted({experiment_of(folder) for folder in everything})) or "nothing yet"
         message = f"no series {name!r}; give a folder results/<experiment>/<series>, a series id or an experiment"
         raise ExperimentError(f"{message}; there are series of {having}")
-    return max(fitting, key=lambda folder: folder.name)
+    return max(matches, key=lambda folder: folder.name)
 
 
 def unfinished_series(experiment: Experiment) -> Series | None:

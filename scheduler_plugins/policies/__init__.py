@@ -67,7 +67,7 @@ def bind(name: str, parameters: Mapping[str, Any]) -> Policy:
     if surplus:
         raise PolicyError(f"policy {name} has no parameter {surplus[0]!r}; known are {', '.join(sorted(names))}")
     try:
-        bound = entry.parameters(**parameters)
+        settings = entry.parameters(**parameters)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"policy {name}: {error}") from error
-    return functools.partial(entry.decide, parameters=bound)
+    return functools.partial(entry.decide, parameters=settings)

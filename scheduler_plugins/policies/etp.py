@@ -41,11 +41,11 @@ class ComponentGraph:
         components_above: set[int] = set()
         todo = [parent for component in components for parent in self.parents[component]]
         while todo:
-            component = todo.pop()
-            if component not in components_above:
-                components_above.add(component)
-                if component not in blocked:
-                    todo.extend(self.parents[component])
+            node = todo.pop()
+            if node not in components_above:
+                components_above.add(node)
+                if node not in blocked:
+                    todo.extend(self.parents[node])
         return sorted(components_above, key=self.turn.__getitem__)
 
 

@@ -34,15 +34,17 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
         return first or Decision(memory=memory)
     if not parameters.rebalance:
         return Decision(memory=memory, reason="storm left alone: nothing moves without a rebalance", settled=True)
-    dealt = place_everything_again(observation, memory)
-    if not (parameters.wait_s and dealt.changes()):
-        return dealt
-    reason = f"{dealt.reason}, after a wait of {parameters.wait_s} s"
-    return replace(dealt, wait_s=parameters.wait_s, reason=reason)
+    decision = place_everything_again(observation, memory)
+    if not (parameters.wait_s and decision.changes()):
+        return decision
+    reason = f"{decision.reason}, after a wait of {parameters.wait_s} s"
+    return replace(decision, wait_s=parameters.wait_s, reason=reason)
 
 
 def place_everything_again(observation: Observation, memory: Memory) -> Decision:
     if not initial_placement.has_slot_for_each(observation.topologies, observation.machines):
         return Decision(memory=memory, settled=True, reason=initial_placement.TOO_FEW_SLOTS)
-    dealt = initial_placement.place_all(observation.topologies, observation.machines)
-    return Decision(placement=dealt, memory=memory, settled=True, reason="every executor dealt out again, round robin")
+    placements = initial_placement.place_all(observation.topologies, observation.machines)
+    return Decision(
+        placement=placements, memory=memory, settled=True, reason="every executor dealt out again, round robin"
+    )

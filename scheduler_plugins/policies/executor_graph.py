@@ -114,11 +114,11 @@ def _executor_pairs(topology: Topology, firsts: Integers, lasts: Integers) -> Pa
     tasks = np.fromiter(chain.from_iterable(topology.traffic), np.int64, 2 * count)
     rates = np.fromiter(topology.traffic.values(), np.float64, count)
     sizes = lasts - firsts + 1
-    outside = int(lasts.max(initial=-1)) + 1
-    vertex_of = np.full(outside + 1, -1)
+    sentinel = int(lasts.max(initial=-1)) + 1
+    vertex_of = np.full(sentinel + 1, -1)
     known_tasks = np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
     vertex_of[known_tasks] = np.repeat(np.arange(len(firsts)), sizes)
-    vertices = vertex_of[np.where((tasks >= 0) & (tasks < outside), tasks, outside)]
+    vertices = vertex_of[np.where((tasks >= 0) & (tasks < sentinel), tasks, sentinel)]
     sources, targets = vertices[0::2], vertices[1::2]
     counts = (sources >= 0) & (targets >= 0) & (rates > 0) & np.isfinite(rates)
     return Pairs(sources[counts], targets[counts], rates[counts])

@@ -98,8 +98,8 @@ class _PairwisePlacement:
         bins, rows = np.array(self.bins), self._graph.rows()
         is_inside = bins[rows] == bins[self._graph.neighbours]
         rates_inside = np.bincount(rows[is_inside], self._graph.edge_weights[is_inside], len(bins))
-        movable = (bins != OUT) & (self._items[bins] > 1)
-        return int(np.argmin(np.where(movable, rates_inside, np.inf))) if movable.any() else None
+        is_movable = (bins != OUT) & (self._items[bins] > 1)
+        return int(np.argmin(np.where(is_movable, rates_inside, np.inf))) if is_movable.any() else None
 
     def _put_pair(self, one: int, other: int, rate: float) -> None:
         holding = sorted({self.bins[one], self.bins[other]} - {OUT})

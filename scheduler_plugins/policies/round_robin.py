@@ -62,7 +62,7 @@ def _scale_in(observation: Observation, memory: Memory, parameters: Parameters) 
         why = initial_placement.TOO_FEW_SLOTS
     if why:
         return scaling.refuse_scale_in(memory, why)
-    dealt = initial_placement.place_all(observation.topologies, staying)
+    placements = initial_placement.place_all(observation.topologies, staying)
     how = "drawn" if parameters.machines == "random" else "as named"
     reason = f"{', '.join(release)} leave, {how}; every executor dealt out again over the others"
-    return Decision(placement=dealt, release=release, memory=memory, settled=True, reason=reason)
+    return Decision(placement=placements, release=release, memory=memory, settled=True, reason=reason)

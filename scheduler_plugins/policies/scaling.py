@@ -48,10 +48,10 @@ def _window_problem(topology: Topology) -> str:
 
 def window_remark(observation: Observation, window_s: float) -> str:
     """Return a remark for a reason where the rates cover less time than `window_s`; else an empty string."""
-    usable = [t.window_s for t in observation.topologies if t.window_s is not None and not t.window_fault]
-    if not usable or min(usable) >= window_s - 0.5:
+    windows_s = [t.window_s for t in observation.topologies if t.window_s is not None and not t.window_fault]
+    if not windows_s or min(windows_s) >= window_s - 0.5:
         return ""
-    return f"; rates over {min(usable):.0f} s, as no more was measured of the {window_s:g} s asked for"
+    return f"; rates over {min(windows_s):.0f} s, as no more was measured of the {window_s:g} s asked for"
 
 
 WINDOW_BOUNDS_S = (10, 600)  # of rates: one reading of SP's, and twice the authors' code

@@ -51,8 +51,8 @@ class MachineRequests:
 
     def shown(self) -> tuple[MachineRequest, ...]:
         """Return for the policy the newest finished request, and the one under way."""
-        finished = [status for status in self.statuses if status.ended_t is not None]
-        newest = max(finished, key=lambda status: status.ended_t or 0.0, default=None)
+        endings = [status for status in self.statuses if status.ended_t is not None]
+        newest = max(endings, key=lambda status: status.ended_t or 0.0, default=None)
         return tuple(status.request for status in (newest, self.under_way()) if status is not None)
 
     def add(self, decision: Decision, decision_id: str, t: float) -> None:

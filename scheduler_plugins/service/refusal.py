@@ -114,13 +114,13 @@ def _slot_conflicts(observation: Observation, decision: Decision) -> Iterator[Re
 
 def _release_refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]:
     """Yield machines to release that some executor would still use once the decision is applied."""
-    released = set(decision.release)
-    for machine in sorted(released - {machine.name for machine in observation.machines}):
+    machines = set(decision.release)
+    for machine in sorted(machines - {machine.name for machine in observation.machines}):
         yield Refusal("unknown_machine", f"machine {machine}, to be released, was not observed")
-    for topology in observation.topologies if released else ():
+    for topology in observation.topologies if machines else ():
         pending_slots = {task: slot for task, slot in topology.planned.items() if topology.rebalancing}
         for task, slot in (slots_after(topology, decision) | pending_slots).items():
-            if slot.machine in released:
+            if slot.machine in machines:
                 what = f"{topology.name}'s executor of task {task} would be on it"
                 yield Refusal("machine_in_use", f"machine {slot.machine} is to be released, but {what}")
 

@@ -268,11 +268,11 @@ class ServiceState:
             self.decisions.give_again(begin_s)
         self._round_t = begin_s
         self._expire_decisions()
-        withdrawn = self._withdraw_unless_arrived(request)
+        withdrawal = self._withdraw_unless_arrived(request)
         self._record_request(request)
         observation = self._observe(request)
         without = self._decision_without_policy(observation)
-        withdrawn_id = withdrawn.decision_id if withdrawn else None
+        withdrawn_id = withdrawal.decision_id if withdrawal else None
         return Round(begin_s, self._configured, request, observation, self.policy, self.memory, without, withdrawn_id)
 
     def end_round(self, round: Round, outcome: Outcome) -> Answer:
@@ -416,9 +416,9 @@ class ServiceState:
             return decision.reason or "held: the policy does not say why"
         if any(topology.rebalancing for topology in observation.topologies):
             return "held: a rebalance is under way"
-        unplaced = sum(map(len, map(unplaced_tasks, observation.topologies)))
+        number = sum(map(len, map(unplaced_tasks, observation.topologies)))
         reasons = "; ".join(each.unplaced_why for each in self.topologies.values() if each.unplaced_why)
-        return f"held: {unplaced} tasks without a slot are placed first{f' ({reasons})' if reasons else ''}"
+        return f"held: {number} tasks without a slot are placed first{f' ({reasons})' if reasons else ''}"
 
     def applied(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Take the bridge's report on a decision; it may come more than once."""
@@ -446,8 +446,8 @@ class ServiceState:
             return  # a Nimbus that takes over may still carry it out; the harness waits for one no longer
         time_text = "never" if self._round_t is None else f"{now - self._round_t:.0f} s ago"
         for status in self.decisions.expire(now, time_text):
-            silent, status.waiting = status.waiting, set()
-            self._forget(status, silent, "Nimbus has not said what became of it")
+            topology_ids, status.waiting = status.waiting, set()
+            self._forget(status, topology_ids, "Nimbus has not said what became of it")
 
     def _silence_s(self, now: float) -> float:
         return 0.0 if self._round_t is None else now - self._round_t
@@ -489,7 +489,7 @@ class ServiceState:
             tasks_placed=sum(topology.tasks_placed for topology in running_topologies),
             tasks_total=sum(topology.tasks_total for topology in running_topologies),
             worker_restarts=tuple(restart for each in states for restart in each.restarts() if restart.t > since_s),
-            lost_tasks=tuple(lost for each in states for lost in each.lost if lost.t > since_s),
+            lost_tasks=tuple(loss for each in states for loss in each.lost if loss.t > since_s),
             moves=tuple(move for each in states for move in each.moves if move.t > since_s),
             pending_event=self.event.event_id if self.event else None,
             decisions=tuple(each.snapshot() for each in self.decisions.statuses if not each.was_over(since_s)),

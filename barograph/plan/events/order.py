@@ -38,16 +38,16 @@ def working_machines_after(before: int, events: Sequence[PlannedEvent]) -> tuple
 
 def topologies_at_start(names: Sequence[str], events: Sequence[PlannedEvent]) -> tuple[str, ...]:
     """Return those of these topologies, by their names in Storm, that no event submits."""
-    arriving = {event.arrives for event in events}
-    return tuple(name for name in names if name not in arriving)
+    arrivals = {event.arrives for event in events}
+    return tuple(name for name in names if name not in arrivals)
 
 
 def topologies_after(names: Sequence[str], events: Sequence[PlannedEvent]) -> tuple[tuple[str, ...], ...]:
     """Return the topologies after each event."""
-    running, snapshots = topologies_at_start(names, events), []
+    snapshot, snapshots = topologies_at_start(names, events), []
     for event in events:
-        running = tuple(name for name in (*running, event.arrives) if name not in (None, event.departs))
-        snapshots.append(running)
+        snapshot = tuple(name for name in (*snapshot, event.arrives) if name not in (None, event.departs))
+        snapshots.append(snapshot)
     return tuple(snapshots)
 
 
@@ -58,8 +58,8 @@ def order_errors(
     errors = [_wrong_machine_count(before, after, events)] if after != machines_at_end(before, events) else []
     if topologies and not topologies_at_start(topologies, events):
         errors.append("events lets every topology arrive; allowed: at least one is there at the start")
-    arriving = [event.arrives for event in events if event.arrives]
-    if twice := sorted({name for name in arriving if arriving.count(name) > 1}):
+    arrivals = [event.arrives for event in events if event.arrives]
+    if twice := sorted({name for name in arrivals if arrivals.count(name) > 1}):
         errors.append(f"events lets {', '.join(twice)} arrive twice; allowed: once; give the second one another name")
     return errors + [
         error
@@ -118,7 +118,7 @@ def _so_far(
     limit_s, field = horizon_s, HORIZON_FIELD
     if following != "steady" and following < limit_s:
         limit_s, field = following, f"events.{place + 1}.at"
-    lasting = frozenset(
+    effects = frozenset(
         (disturbance.kind, name)
         for event in events_before
         for machines, disturbance in event.disturbances
@@ -128,7 +128,7 @@ def _so_far(
     running = (topologies_at_start(topologies, events), *topologies_after(topologies, events))[place]
     is_held = any(event.is_hold and not event.planned_s for event in events_before)
     return PlanSoFar(
-        place, _working(before, events_before), names, limit_s, field, lasting, tuple(topologies), running, is_held,
+        place, _working(before, events_before), names, limit_s, field, effects, tuple(topologies), running, is_held,
         rest_s(events, place, horizon_s),
     )  # fmt: skip
 
