@@ -1,7 +1,7 @@
-"""What tuples cost on the network, and what a new placement costs and saves (MP IV-A, V; docs/metrics.md).
+"""The costs of tuples on the network, and the costs and savings of a new placement (MP IV-A, V; docs/metrics.md).
 
-Numbers of runs, events and sides, from small tables. `payback_s` is the one that weighs what a new placement saves
-against what its restarts cost.
+Numbers of runs, events and sides, from small tables. `payback_s` weighs the savings of a new placement
+against the costs of its restarts.
 """
 
 from collections import defaultdict
@@ -17,11 +17,11 @@ from analysis.record.small_tables import Row, run_of, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
 
 EXPERIMENT_LAN = "exp0"
-# MP V-A: placed anew after 60 s of 300 s; the first and the last 60 s are left out.
+# MP V-A: a new placement after 60 s of 300 s; the first and the last 60 s are left out.
 PUBLISHED_S = 180.0
 Reader = Callable[[str], list[Row]]
 Key = tuple[str, str]  # run, event
-Numbers = tuple[Key, Mapping[str, float | None], tuple[str, ...]]  # the last: which are horizons
+Numbers = tuple[Key, Mapping[str, float | None], tuple[str, ...]]  # the last: names of horizons
 Windows = Mapping[float, float]  # start -> number
 
 
@@ -31,22 +31,22 @@ def numbers(read: Reader) -> Iterator[Numbers]:
 
 
 def passed_tuples(read: Reader) -> Iterator[Numbers]:
-    """Per side: tuples/s from task to task and the shares that leave a worker and a machine, of those of which it is
-    known where they went; tuples/s that are processed, Storm's ackers' too (MP fig. 11)."""
+    """Yield per side tuples/s from task to task and the shares that leave a worker and a machine, of those with a known
+    way; tuples/s that are processed, including Storm's ackers (MP fig. 11)."""
     for row in read("tuple_rates"):
-        found: dict[str, float | None] = {"processed_per_s": _sum(row["executed_per_s"], row["ackers_executed_per_s"])}
+        values: dict[str, float | None] = {"processed_per_s": _sum(row["executed_per_s"], row["ackers_executed_per_s"])}
         if row["traffic_per_s"] is not None:
-            known = row["traffic_per_s"] - row["unplaced_per_s"]
-            found["traffic_per_s"] = row["traffic_per_s"]
-            found["between_machines_per_s"] = row["between_machines_per_s"]
+            located = row["traffic_per_s"] - row["unplaced_per_s"]
+            values["traffic_per_s"] = row["traffic_per_s"]
+            values["between_machines_per_s"] = row["between_machines_per_s"]
             for name in ("workers", "machines"):
-                found[f"between_{name}_percent"] = _percent(row[f"between_{name}_per_s"], known)
-        yield (row["run_id"], row["event_id"]), {f"{name}_{row['phase']}": value for name, value in found.items()}, ()
+                values[f"between_{name}_percent"] = _percent(row[f"between_{name}_per_s"], located)
+        yield (row["run_id"], row["event_id"]), {f"{name}_{row['phase']}": value for name, value in values.items()}, ()
 
 
 def _sum(*values: float | None) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    parts = [value for value in values if value is not None]
+    return sum(parts) if len(parts) == len(values) else None
 
 
 def _percent(part: float, whole: float) -> float | None:
@@ -58,8 +58,8 @@ def _percent(part: float, whole: float) -> float | None:
 
 @dataclass(frozen=True)
 class _EventWindows:
-    """Of one event, complete windows in their order: tuples that spouts emitted, and bytes between machines where every
-    machine of the cluster said how many throughout."""
+    """Windows of one event, complete ones in order: tuples that spouts emitted, and bytes between machines if every
+    machine of the cluster was measured throughout."""
 
     emitted: Windows
     sent_bytes: Windows
@@ -67,66 +67,67 @@ class _EventWindows:
 
 def _windows(read: Reader) -> dict[Key, _EventWindows]:
     emitted: dict[Key, dict[float, float]] = defaultdict(dict)
-    whole: dict[Key, set[float]] = defaultdict(set)
+    complete_windows: dict[Key, set[float]] = defaultdict(set)
     for row in sorted(read("event_throughput"), key=lambda row: float(row["window_s"])):
         key = row["run_id"], row["event_id"]
         if row["complete"] and not row["component"]:
-            whole[key].add(row["window_s"])
+            complete_windows[key].add(row["window_s"])
             if row["scope"] == "spouts" and row["rate"] is not None:
                 emitted[key][row["window_s"]] = WINDOW_S * row["rate"]
     sent: dict[Key, dict[float, float]] = defaultdict(dict)
-    absent = absent_machines(read("scale_events"), read("machines"))
-    crashed = crashed_machines(read("events"))
+    absences = absent_machines(read("scale_events"), read("machines"))
+    crashes = crashed_machines(read("events"))
     for row in sorted(read("network_windows"), key=lambda row: float(row["window_s"])):
         key, phase = (row["run_id"], row["event_id"]), "before" if row["window_s"] < 0.0 else "after"
-        silent = set(row["silent"]) - absent.get((*key, phase), set()) - crashed.get(row["run_id"], set())
-        if row["window_s"] in whole[key] and not silent and row["tx_bytes"] is not None:
+        unmeasured = set(row["silent"]) - absences.get((*key, phase), set()) - crashes.get(row["run_id"], set())
+        if row["window_s"] in complete_windows[key] and not unmeasured and row["tx_bytes"] is not None:
             sent[key][row["window_s"]] = row["tx_bytes"]
     return {key: _EventWindows(emitted[key], sent[key]) for key in {*emitted, *sent}}
 
 
 def published_rates(read: Reader) -> Iterator[Numbers]:
-    """As the paper counts them: over 180 s from the event on, with what it interrupted (MP IV-A1, V-A)."""
+    """Yield rates as the paper counts them: over 180 s from the event on, including the interruption (MP IV-A1,
+    V-A)."""
     windows = _windows(read)
     for span in read("scale_events"):
         key = (span["run_id"], span["event_id"])
         if span["event_id"] != WHOLE_RUN and key in windows:
-            emitted, sent = (_mean_of_published(of) for of in (windows[key].emitted, windows[key].sent_bytes))
+            emitted, sent = (_mean_of_published(series) for series in (windows[key].emitted, windows[key].sent_bytes))
             megabytes = None if sent is None else sent / 1e6
             yield key, {"published_emitted_per_s": emitted, "published_network_mb_per_s": megabytes}, ()
 
 
 def _mean_of_published(of: Windows) -> float | None:
-    """A second; None where a window of these is not there."""
-    inside = [value for start_s, value in of.items() if 0.0 <= start_s < PUBLISHED_S]
-    return sum(inside) / PUBLISHED_S if len(inside) == PUBLISHED_S / WINDOW_S else None
+    """Return the rate per second; None if one of these windows is missing."""
+    values = [value for start_s, value in of.items() if 0.0 <= start_s < PUBLISHED_S]
+    return sum(values) / PUBLISHED_S if len(values) == PUBLISHED_S / WINDOW_S else None
 
 
 # --- the decision -----------------------------------------------------------------------------------------------------
 
 
 def decision_times(read: Reader) -> Iterator[Numbers]:
-    """How long the policy took for the decision that was carried out, ms."""
-    took = {(row["run_id"], row["decision_id"]): row["duration_ms"] for row in read("decisions")}
+    """Yield the time of the policy for the applied decision, ms."""
+    times_ms = {(row["run_id"], row["decision_id"]): row["duration_ms"] for row in read("decisions")}
     events: dict[str, list[Row]] = defaultdict(list)
     for event in read("events"):
         events[event["run_id"]].append(event)
     for span in read("scale_events"):
         run_id, event_id = span["run_id"], span["event_id"]
         until_s = inf if span.get("until_s") is None else span["until_s"]
-        inside = [event for event in events[run_id] if span["zero_s"] <= event["t_s"] < until_s]
-        answers = lines_of_event(events[run_id], event_id, inside)
-        applied = {answer["decision_id"] for answer in answers if answer["kind"] == "applied" and answer["ok"]}
-        times = [took.get((run_id, name)) for name in sorted(filter(None, applied))]
+        span_lines = [event for event in events[run_id] if span["zero_s"] <= event["t_s"] < until_s]
+        answers = lines_of_event(events[run_id], event_id, span_lines)
+        ids = {answer["decision_id"] for answer in answers if answer["kind"] == "applied" and answer["ok"]}
+        times = [times_ms.get((run_id, name)) for name in sorted(filter(None, ids))]
         yield (run_id, event_id), {"decision_ms": next((time for time in times if time is not None), None)}, ()
 
 
 def reschedules(read: Reader) -> Iterator[Numbers]:
-    """100 where a new placement was asked for and anything moved, 0 where nothing did: the mean over runs is how often
-    it did (MP V-A1 of the greedy scheduler)."""
-    asked = {(span["run_id"], span["event_id"]) for span in read("scale_events") if span.get("kind") == "reschedule"}
+    """Yield 100 if a new placement was requested and anything moved, 0 if nothing did: the mean over runs is the
+    frequency (MP V-A1 of the greedy scheduler)."""
+    keys = {(span["run_id"], span["event_id"]) for span in read("scale_events") if span.get("kind") == "reschedule"}
     for row in read("moves"):
-        if (row["run_id"], row["event_id"]) in asked:
+        if (row["run_id"], row["event_id"]) in keys:
             yield (row["run_id"], row["event_id"]), {"rescheduled_percent": 100.0 * (row["executors_moved"] > 0)}, ()
 
 
@@ -134,36 +135,36 @@ def reschedules(read: Reader) -> Iterator[Numbers]:
 
 
 def paybacks(read: Reader) -> Iterator[Numbers]:
-    """Of events that moved executors: when what they saved had paid for what they cost, in bytes between machines."""
-    windows, lost = _windows(read), _lost_tuples(read)
-    moved = {(row["run_id"], row["event_id"]) for row in read("moves") if row["executors_moved"] > 0}
-    moved |= {(_unit_of_machines(unit, windows), event_id) for unit, event_id in moved}
+    """Yield for events that moved executors when their savings had paid for their costs, in bytes between machines."""
+    windows, losses = _windows(read), _lost_tuples(read)
+    move_keys = {(row["run_id"], row["event_id"]) for row in read("moves") if row["executors_moved"] > 0}
+    move_keys |= {(_unit_of_machines(unit, windows), event_id) for unit, event_id in move_keys}
     before = {(row["run_id"], row["event_id"]): row for row in read("intervals") if row["phase"] == "before"}
-    for key in sorted(moved & windows.keys() & before.keys()):
-        found = payback(windows[key].emitted, windows[key].sent_bytes, before[key], lost.get(key, 0.0))
-        if found is not None:
-            yield key, {"payback_s": found.seconds}, ("payback_s",) if found.is_horizon else ()
+    for key in sorted(move_keys & windows.keys() & before.keys()):
+        result = payback(windows[key].emitted, windows[key].sent_bytes, before[key], losses.get(key, 0.0))
+        if result is not None:
+            yield key, {"payback_s": result.seconds}, ("payback_s",) if result.is_horizon else ()
 
 
 def _unit_of_machines(unit: str, windows: Mapping[Key, Any]) -> str:
-    """The cluster where the run has several topologies: bytes are of machines."""
+    """Return the cluster if the run has several topologies, because bytes belong to machines."""
     cluster = unit_of(run_of(unit), WHOLE_CLUSTER)
     return cluster if any(key[0] == cluster for key in windows) else unit
 
 
 def _lost_tuples(read: Reader) -> dict[Key, float]:
-    """After each event, of each topology and of all of a run."""
-    found: dict[Key, float] = defaultdict(float)
+    """Return tuples lost after each event, of each topology and of all of a run."""
+    losses: dict[Key, float] = defaultdict(float)
     for row in read("losses"):
         if row["phase"] == "after" and row["lost"] is not None:
             for unit in (row["run_id"], unit_of(run_of(row["run_id"]), WHOLE_CLUSTER)):
-                found[unit, row["event_id"]] += row["lost"]
-    return found
+                losses[unit, row["event_id"]] += row["lost"]
+    return losses
 
 
 @dataclass(frozen=True)
 class Payback:
-    """`is_horizon`: it had not been paid by then, when the watch ended."""
+    """A payback time; `is_horizon`: it had not been paid when the watch ended."""
 
     seconds: float
     is_horizon: bool
@@ -171,9 +172,9 @@ class Payback:
 
 @dataclass(frozen=True)
 class _Level:
-    """Of the windows before an event: tuples a window and bytes a tuple. `scatter`: twice the deviation of a window's
-    tuples. `margin`: twice the standard error of the price, by windows in which anything was emitted. Neither grows
-    with the number of windows, as the distance of extremes does."""
+    """The level of the windows before an event: tuples a window and bytes a tuple. `scatter`: twice the deviation of a
+    window's tuples. `margin`: twice the standard error of the price, by windows in which anything was emitted. Neither
+    grows with the number of windows, as the distance of extremes does."""
 
     tuples: float
     scatter: float
@@ -182,32 +183,32 @@ class _Level:
 
 
 def payback(emitted: Windows, sent_bytes: Windows, before: Row, lost: float) -> Payback | None:
-    """When, from the event on, the balance is at 0 or above and stays there as long as it was watched.
+    """Return when, from the event on, the balance reaches 0 or more and stays there until the end of the watch.
 
-    The balance, in bytes: what the tuples emitted since the event would have needed between machines at the rate of
-    bytes a tuple of before it, less what was sent; less that rate times the tuples that were lost, and times those that
-    the level of before would have emitted by then and that were not. Where a tuple since the event needed no fewer
+    The balance, in bytes: the need of the tuples emitted since the event at the earlier rate of
+    bytes a tuple, less the bytes sent; less that rate times the lost tuples, and times those that
+    the earlier level would have emitted by then and that were not emitted. If a tuple since the event needed no fewer
     bytes than before, within twice the standard error of that, nothing was saved, and it is never paid. None: nothing
     was saved and nothing owed; bytes or tuples were not measured; or nothing passed between machines before.
     """
-    common = [start_s for start_s in emitted if start_s in sent_bytes]
-    part = [start_s for start_s in common if before["start_s"] <= start_s and start_s + WINDOW_S <= before["end_s"]]
-    after = [start_s for start_s in common if start_s >= 0.0]
+    starts = [start_s for start_s in emitted if start_s in sent_bytes]
+    part = [start_s for start_s in starts if before["start_s"] <= start_s and start_s + WINDOW_S <= before["end_s"]]
+    after = [start_s for start_s in starts if start_s >= 0.0]
     level = _level([(emitted[start_s], sent_bytes[start_s]) for start_s in part])
     if level is None or not after or after[0] > 0.0 or len(after) != 1 + round((after[-1] - after[0]) / WINDOW_S):
         return None
     windows = [(emitted[start_s], sent_bytes[start_s]) for start_s in after]
     tuples, size = (sum(column) for column in zip(*windows, strict=True))
-    never = Payback(after[-1] + WINDOW_S, is_horizon=True)
+    horizon = Payback(after[-1] + WINDOW_S, is_horizon=True)
     if size >= (level.price - level.margin) * tuples:
         is_dearer = size > (level.price + level.margin) * tuples
-        is_owed = lost > 0.0 or any(short > level.scatter for short, _, _ in _sums(windows, level))
-        return never if is_dearer or is_owed else None
-    balances = [level.price * (emitted - short - lost) - sent for short, emitted, sent in _sums(windows, level)]
-    paid = len(balances)
-    while paid and balances[paid - 1] >= 0.0:
-        paid -= 1
-    return never if paid == len(balances) else Payback(after[paid] + WINDOW_S, is_horizon=False)
+        is_owed = lost > 0.0 or any(deficit > level.scatter for deficit, _, _ in _sums(windows, level))
+        return horizon if is_dearer or is_owed else None
+    balances = [level.price * (emitted - deficit - lost) - sent for deficit, emitted, sent in _sums(windows, level)]
+    place = len(balances)
+    while place and balances[place - 1] >= 0.0:
+        place -= 1
+    return horizon if place == len(balances) else Payback(after[place] + WINDOW_S, is_horizon=False)
 
 
 def _level(windows: Sequence[tuple[float, float]]) -> _Level | None:
@@ -220,7 +221,7 @@ def _level(windows: Sequence[tuple[float, float]]) -> _Level | None:
 
 
 def _sums(windows: Sequence[tuple[float, float]], level: _Level) -> Iterator[tuple[float, float, float]]:
-    """At the end of each window: tuples that are missing, and since the event those emitted and bytes sent. `windows`:
+    """Yield at the end of each window the missing tuples, and since the event those emitted and bytes sent. `windows`:
     tuples and bytes of each."""
     emitted, sent = 0.0, 0.0
     for number, (tuples, size) in enumerate(windows, start=1):

@@ -1,8 +1,9 @@
-"""The communication graph of a run, made in Spark from its workers' raw lines: a vertex a task, an edge what two tasks
-sent each other (MP III-C), for METIS.
+"""The communication graph of a run, made in Spark from its workers' raw lines: a vertex a task, an edge the tuples
+between two tasks (MP III-C), for METIS.
 
 METIS wants each edge in the lines of both ends with one weight, so the counts of both directions are added up. A vertex
-weighs what its task sent and received. Spark sums the lines; only the graph itself comes to this process, as Arrow.
+has the weight of its task's sent and received tuples. Spark sums the lines; only the graph itself comes to this
+process, as Arrow.
 """
 
 from dataclasses import dataclass
@@ -16,12 +17,12 @@ from analysis.record.event_timeline import event_order
 from barograph.errors import ConfigurationError
 from scheduler_plugins.policies.communication import Integers
 
-Part = tuple[str, str]  # an event's id, and the side of it
+Part = tuple[str, str]  # an event's id, and one side of it
 
 
 @dataclass(frozen=True, eq=False)
 class CommunicationArrays:
-    """The neighbours of vertex v are `neighbours[starts[v]:starts[v + 1]]`, ascending.
+    """A graph in arrays. The neighbours of vertex v are `neighbours[starts[v]:starts[v + 1]]`, ascending.
 
     `edge_weights`: of each neighbour, tuples of both directions; `vertex_weights`: tuples that a task sent and
     received; `tasks`: its number in the topology, ascending.
@@ -39,16 +40,16 @@ class CommunicationArrays:
 
 
 def in_part(traffic: DataFrame, intervals: DataFrame, axes: DataFrame, part: Part, unit: str) -> DataFrame:
-    """Samples, and of a sample the seconds, in the part of one side of an event that counts, of one topology (`unit`:
-    of `topologies`). Raises ConfigurationError where it has no such part."""
-    own = intervals.where(f.col("run_id") == unit)
-    chosen = own.where((f.col("event_id") == part[0]) & (f.col("phase") == part[1]))
-    if chosen.isEmpty():
-        known = own.select("event_id", "phase").distinct().collect()  # a few events
-        names = sorted(((row["event_id"], row["phase"]) for row in known), key=_part_order)
-        there = ", ".join(map(".".join, names)) or "none"
-        raise ConfigurationError(f"{unit} has no part {'.'.join(part)}; there are {there}")
-    return in_intervals(chosen, traffic, axes, ["n"])
+    """Return samples, with their seconds in the part of one side of an event that counts, of one topology (`unit`:
+    of `topologies`). Raises ConfigurationError if it has no such part."""
+    unit_intervals = intervals.where(f.col("run_id") == unit)
+    interval = unit_intervals.where((f.col("event_id") == part[0]) & (f.col("phase") == part[1]))
+    if interval.isEmpty():
+        parts = unit_intervals.select("event_id", "phase").distinct().collect()  # a few events
+        names = sorted(((row["event_id"], row["phase"]) for row in parts), key=_part_order)
+        listing = ", ".join(map(".".join, names)) or "none"
+        raise ConfigurationError(f"{unit} has no part {'.'.join(part)}; there are {listing}")
+    return in_intervals(interval, traffic, axes, ["n"])
 
 
 def _part_order(part: Part) -> tuple[tuple[int, str], bool]:
@@ -56,43 +57,43 @@ def _part_order(part: Part) -> tuple[tuple[int, str], bool]:
 
 
 def sent_tuples(traffic: DataFrame) -> DataFrame:
-    """Of one run's samples: tuples from task to task, a row a pair and direction."""
+    """Return for one run's samples the tuples from task to task, a row a pair and direction."""
     return traffic.groupBy("from", "to").agg(f.sum("n").alias("n")).select("from", "to", "n")
 
 
 def edges(sent: DataFrame) -> DataFrame:
-    """Each edge from both of its ends: (task, neighbour, weight). What a task sends itself is no edge."""
+    """Return each edge from both of its ends: (task, neighbour, weight). Tuples of a task to itself are no edge."""
     one = sent.where((f.col("from") != f.col("to")) & (f.col("n") > 0))
-    both = one.select(f.col("from").alias("task"), f.col("to").alias("neighbour"), "n").unionByName(
+    directions = one.select(f.col("from").alias("task"), f.col("to").alias("neighbour"), "n").unionByName(
         one.select(f.col("to").alias("task"), f.col("from").alias("neighbour"), "n")
     )
-    return both.groupBy("task", "neighbour").agg(f.sum("n").alias("weight")).select("task", "neighbour", "weight")
+    return directions.groupBy("task", "neighbour").agg(f.sum("n").alias("weight")).select("task", "neighbour", "weight")
 
 
 def between_tasks(sent: DataFrame, tasks: DataFrame) -> DataFrame:
-    """Without pairs that name a task that there is not, which a line of others may: no edge, and nobody's work."""
-    known = sent
+    """Return counts without pairs that name an unknown task, as lines of others may: no edge, and no task's work."""
+    pairs = sent
     for end in ("from", "to"):
-        known = known.join(tasks.select(f.col("task").alias(end)), end, how="left_semi")
-    return known.select("from", "to", "n")
+        pairs = pairs.join(tasks.select(f.col("task").alias(end)), end, how="left_semi")
+    return pairs.select("from", "to", "n")
 
 
 def vertices(sent: DataFrame, tasks: DataFrame) -> DataFrame:
-    """Every task, also one that nobody sent anything: (task, weight)."""
+    """Return every task, even without any tuples: (task, weight)."""
     ends = sent.select(f.col("from").alias("task"), "n").unionByName(sent.select(f.col("to").alias("task"), "n"))
     weights = ends.groupBy("task").agg(f.sum("n").alias("weight"))
     return tasks.join(weights, "task", how="left").select("task", f.coalesce("weight", f.lit(0)).alias("weight"))
 
 
 def arrays(sent: DataFrame, components: DataFrame, unit: str) -> CommunicationArrays:
-    """Of the tasks of one topology (`unit`: of `topologies`). Raises ConfigurationError where no tuple between tasks is
-    on record."""
-    own = components.where(f.col("run_id") == unit).select("task").distinct()
-    known = between_tasks(sent, own)
-    points = vertices(known, own).sort("task").toArrow()
-    lines = edges(known).sort("task", "neighbour").toArrow()
+    """Return the graph of the tasks of one topology (`unit`: of `topologies`). Raises ConfigurationError if no tuple
+    between tasks is on record."""
+    tasks_of_unit = components.where(f.col("run_id") == unit).select("task").distinct()
+    traffic = between_tasks(sent, tasks_of_unit)
+    points = vertices(traffic, tasks_of_unit).sort("task").toArrow()
+    lines = edges(traffic).sort("task", "neighbour").toArrow()
     tasks, weights_of_tasks = (np.asarray(points[name], dtype=np.int64) for name in ("task", "weight"))
-    ends, others, weights = (np.asarray(lines[name], dtype=np.int64) for name in ("task", "neighbour", "weight"))
+    ends, neighbours, weights = (np.asarray(lines[name], dtype=np.int64) for name in ("task", "neighbour", "weight"))
     if not len(ends):
         raise ConfigurationError(
             f"{unit}: no tuple from task to task is on record; its topology needs barograph.traffic: true"
@@ -101,7 +102,7 @@ def arrays(sent: DataFrame, components: DataFrame, unit: str) -> CommunicationAr
     return CommunicationArrays(
         tasks=tasks,
         starts=np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(tasks))))),
-        neighbours=np.searchsorted(tasks, others),
+        neighbours=np.searchsorted(tasks, neighbours),
         edge_weights=weights,
         vertex_weights=weights_of_tasks,
     )

@@ -1,10 +1,10 @@
 """Steady parts and convergence time of each run around each of its events, from its throughput windows. Pure functions.
 
-Convergence time after a scale request has three definitions that were published or shipped. Each takes the windows
-from the scale request on (`starts_s` relative to it, `rates` in tuples/s, equally wide) and the post-scale throughput
-to compare with. A series that never satisfies a definition is right-censored at its horizon: `time_s` is then None, and
-no mean or median may be taken over horizons as if they were times. Whether our own test calls the series steady decides
-nothing here: it would censor most whoever drains longest.
+Convergence time after a scale request has three definitions that were published or shipped. Each takes the windows from
+the scale request on (`starts_s` relative to it, `rates` in tuples/s, equally wide) and the post-scale throughput to
+compare with. A series that never satisfies a definition is right-censored at its horizon: `time_s` is then None, and no
+mean or median may be taken over horizons as if they were times. Whether our own test calls the series steady does not
+matter here: it would censor the variant that drains slowest most often.
 """
 
 from collections import defaultdict
@@ -50,7 +50,7 @@ class PostScale:
 
 @dataclass(frozen=True)
 class Convergence:
-    """`time_s` from the scale request, or None where censored at `horizon_s`: it is longer than that."""
+    """A result: `time_s` from the scale request, or None if censored at `horizon_s`: it is longer than that."""
 
     time_s: float | None
     horizon_s: float
@@ -61,13 +61,14 @@ class Convergence:
 
 
 def post_scale(rates: Sequence[float]) -> PostScale:
-    """Mean and standard deviation (n - 1) of the steady part."""
+    """Return mean and standard deviation (n - 1) of the steady part."""
     values = np.asarray(rates, dtype=np.float64)
     return PostScale(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
 
 
 def sp(windows: Windows, after: PostScale) -> Convergence:
-    """SP IV-D: the throughput oscillates twice above and twice below the post-scale mean, within a deviation of 5 %.
+    """Return SP IV-D: the throughput oscillates twice above and twice below the post-scale mean, within a deviation of
+    5 %.
 
     Read literally: the end of the first window at which some stretch of windows up to it has two excursions above and
     two below the mean and a standard deviation of at most 5 % of the mean. A run of neighbours on one side is one
@@ -75,7 +76,7 @@ def sp(windows: Windows, after: PostScale) -> Convergence:
     """
     rates, mean = np.asarray(windows.rates, dtype=np.float64), after.mean
     sums = _PrefixSums.of(rates - mean)
-    first, before, changes = 0, -1, list[int]()  # of the stretch without a window at zero that goes on
+    first, before, changes = 0, -1, list[int]()  # of the current stretch without a window at zero
     for place, rate in enumerate(windows.rates):
         if rate <= 0.0:
             first, before, changes = place + 1, -1, []
@@ -86,15 +87,16 @@ def sp(windows: Windows, after: PostScale) -> Convergence:
             before = place
         if len(changes) < 2 * CROSSINGS - 1:
             continue
-        latest = changes[1 - 2 * CROSSINGS]  # a stretch that begins later has fewer excursions
-        if sums.is_narrow(rates, first, latest, place + 1, SP_DEVIATION * mean):
+        limit = changes[1 - 2 * CROSSINGS]  # a stretch that begins later has fewer excursions
+        if sums.is_narrow(rates, first, limit, place + 1, SP_DEVIATION * mean):
             return Convergence(windows.starts_s[place] + windows.width_s, windows.horizon_s)
     return Convergence(None, windows.horizon_s)
 
 
 @dataclass(frozen=True)
 class _PrefixSums:
-    """Of a series and of its squares: a run of days has some ten thousand windows, and as many stretches for each."""
+    """Prefix sums of a series and of its squares: a run of days has ten thousand windows, and as many stretches for
+    each."""
 
     values: npt.NDArray[np.float64]
     squares: npt.NDArray[np.float64]
@@ -104,43 +106,45 @@ class _PrefixSums:
         return cls(*(np.concatenate([[0.0], np.cumsum(each)]) for each in (series, series**2)))
 
     def is_narrow(self, series: npt.NDArray[np.float64], first: int, latest: int, end: int, deviation: float) -> bool:
-        """Whether a stretch up to `end` that begins from `first` to `latest` has that standard deviation at most."""
+        """Return whether a stretch up to `end` that begins from `first` to `latest` has at most that standard
+        deviation."""
         begins = np.arange(first, latest + 1)
         number = end - begins
         mean = (self.values[end] - self.values[begins]) / number
         variance = (self.squares[end] - self.squares[begins]) / number - mean**2
-        near = begins[variance <= deviation**2 + ROUNDING * self.squares[end]]
-        return any(float(series[begin:end].std()) <= deviation for begin in near[::-1].tolist())
+        candidates = begins[variance <= deviation**2 + ROUNDING * self.squares[end]]
+        return any(float(series[begin:end].std()) <= deviation for begin in candidates[::-1].tolist())
 
 
 def st(windows: Windows, after: PostScale) -> Convergence:
-    """ST 7.2: two points with M < T < M + sigma and two with M - sigma < T < M have been seen since the request."""
-    above = below = 0
+    """Return ST 7.2: two points with M < T < M + sigma and two with M - sigma < T < M have occurred since the
+    request."""
+    highs = lows = 0
     for start_s, rate in zip(windows.starts_s, windows.rates, strict=True):
-        above += after.mean < rate < after.mean + after.deviation
-        below += after.mean - after.deviation < rate < after.mean
-        if above >= CROSSINGS and below >= CROSSINGS:
+        highs += after.mean < rate < after.mean + after.deviation
+        lows += after.mean - after.deviation < rate < after.mean
+        if highs >= CROSSINGS and lows >= CROSSINGS:
             return Convergence(start_s + windows.width_s, windows.horizon_s)
     return Convergence(None, windows.horizon_s)
 
 
 def script(windows: Windows, _after: PostScale) -> Convergence | None:
-    """The authors' script: the start of the first 6 windows whose mean is within 5 % of a late window's mean.
+    """Return the authors' script: the start of the first 6 windows whose mean is within 5 % of a late window's mean.
 
     Late are the last 6 windows of the watch, so that it is the same whatever part of it we call steady. (The code that
     Stela's authors published slides six samples, 10 s apart, from the event on and compares them with the mean of a
     window late in the run.) Only windows that end before the late one begins count: one that shares samples with it is
-    like it by that alone. The horizon is the start of the last of these; None where the watch is too short for any, for
-    then nothing was measured. At a late mean of 0 nothing converges.
+    like it by that alone. The horizon is the start of the last of these; None if the watch is too short for any,
+    because then nothing was measured. At a late mean of 0 nothing converges.
     """
     rates = np.asarray(windows.rates, dtype=np.float64)
     starts = windows.starts_s[: max(0, len(rates) - 2 * SCRIPT_WINDOWS + 1)]
     if not starts:
         return None
-    late = float(rates[-SCRIPT_WINDOWS:].mean())
+    final_mean = float(rates[-SCRIPT_WINDOWS:].mean())
     for place, start_s in enumerate(starts):
         mean = float(rates[place : place + SCRIPT_WINDOWS].mean())
-        if late > 0.0 and abs(mean - late) <= SCRIPT_DEVIATION * late:
+        if final_mean > 0.0 and abs(mean - final_mean) <= SCRIPT_DEVIATION * final_mean:
             return Convergence(start_s, starts[-1])
     return Convergence(None, starts[-1])
 
@@ -154,7 +158,7 @@ LEAST_WINDOWS = round(DRAIN_SPAN_S / WINDOW_S)
 
 @dataclass(frozen=True)
 class PhaseWindows:
-    """The windows of one run on one side of an event, as far as the events beside it."""
+    """The windows of one run on one side of an event, as far as the neighbouring events."""
 
     run_id: str
     event_id: str
@@ -172,14 +176,14 @@ def phase_windows(
     queues: Iterable[Mapping[str, Any]] = (),
     unmeasured: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = MappingProxyType({}),
 ) -> list[PhaseWindows]:
-    """Complete windows of the total throughput, before and after, and what waited at each component meanwhile.
+    """Return complete windows of the total throughput, before and after, with the tuples waiting at each component.
 
     `unmeasured`: of (run, event), from when to when (s after its zero) what it or the event before it had begun was not
     over: windows that begin then belong to neither side.
     """
-    waiting: dict[tuple[str, str], dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
+    queues_by_key: dict[tuple[str, str], dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in queues:
-        waiting[row["run_id"], row["event_id"]][row["component"]][row["window_s"]] = row["queue"] or 0.0
+        queues_by_key[row["run_id"], row["event_id"]][row["component"]][row["window_s"]] = row["queue"] or 0.0
     split: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in throughput:
         if row["scope"] == "total" and row["complete"] and row["rate"] is not None:
@@ -190,50 +194,52 @@ def phase_windows(
             split[row["run_id"], row["event_id"], side].append((row["window_s"], row["rate"]))
     parts = []
     for key, series in sorted(split.items()):
-        (starts_s, rates), of = zip(*sorted(series), strict=True), waiting[key[:2]]
-        queued = {name: tuple(of[name].get(start, 0.0) for start in starts_s) for name in sorted(of)}
+        (starts_s, rates), queues_of_event = zip(*sorted(series), strict=True), queues_by_key[key[:2]]
+        queued = {
+            name: tuple(queues_of_event[name].get(start, 0.0) for start in starts_s) for name in sorted(queues_of_event)
+        }
         parts.append(PhaseWindows(*key, starts_s, rates, queued))
     return parts
 
 
 def unmeasured_spans(spans: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """What `phase_windows` leaves out, from the events of all runs."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    """Return the spans that `phase_windows` leaves out, from the events of all runs."""
+    spans_by_key: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for events in by_run(sorted(spans, key=lambda span: float(span["zero_s"]))).values():
-        for span, following in zip(events, [*events[1:], None], strict=True):
+        for span, next_event in zip(events, [*events[1:], None], strict=True):
             ended_s = span.get("ended_s")
-            for event in (span, following) if ended_s is not None else ():
+            for event in (span, next_event) if ended_s is not None else ():
                 if event is not None:
                     zero_s = event["zero_s"]
-                    found[event["run_id"], event["event_id"]].append((span["zero_s"] - zero_s, ended_s - zero_s))
-    return found
+                    spans_by_key[event["run_id"], event["event_id"]].append((span["zero_s"] - zero_s, ended_s - zero_s))
+    return spans_by_key
 
 
 def live_verdicts(
     events: Iterable[Mapping[str, Any]], spans: Iterable[Mapping[str, Any]]
 ) -> dict[tuple[str, str, str], LiveVerdict]:
-    """What the run step itself said of steadiness: (run, event, phase) -> (verdict, reason); the last word counts.
+    """Return the run step's own verdicts of steadiness: (run, event, phase) -> (verdict, reason); the last one counts.
 
-    Told by the time at which it was said: before an event is after the one before it.
+    Assigned by their time: before an event is after the one before it.
     """
     verdicts = by_run(sorted((e for e in events if e["kind"] == "steady"), key=lambda event: float(event["t_s"])))
-    found: dict[tuple[str, str, str], LiveVerdict] = {}
+    result: dict[tuple[str, str, str], LiveVerdict] = {}
     for span in spans:
         for event in verdicts.get(span["run_id"], []):
             t_s, word = event["t_s"], (event["steady"], event["reason"])
             if t_s <= span["zero_s"] and (span["from_s"] is None or t_s > span["from_s"]):
-                found[span["run_id"], span["event_id"], "before"] = word
+                result[span["run_id"], span["event_id"], "before"] = word
             elif t_s > span["zero_s"] and (span["until_s"] is None or t_s <= span["until_s"]):
-                found[span["run_id"], span["event_id"], "after"] = word
-    return found
+                result[span["run_id"], span["event_id"], "after"] = word
+    return result
 
 
 def interval_rows(
     parts: Iterable[PhaseWindows], live: Mapping[tuple[str, str, str], LiveVerdict]
 ) -> list[dict[str, Any]]:
-    """The part of each phase that counts: the steady tail; where there is none, a fallback that is flagged.
+    """Return the part of each phase that counts: the steady tail; if there is none, a fallback that is flagged.
 
-    Fallback: the end after the ramp. Without one: before, the last 60 s; after, the last half of what was seen. From
+    Fallback: the end after the ramp. Without one: before, the last 60 s; after, the last half of the watch. From
     either, and from the steady tail, windows are left out in which a component drained (see steadiness) and all before
     them, as far as the last 30 s: those a steady series has without a drain, by the same rule.
     """
@@ -245,9 +251,11 @@ def interval_rows(
         if verdict.since_s is not None:
             first = round(verdict.since_s / WINDOW_S)
         reason = drain or verdict.reason
-        if fed := {index: why for index, why in drain_windows(part.queues, part.rates).items() if index >= first}:
-            first = max(first, min(max(fed) + 1, number - LEAST_WINDOWS))
-            reason = f"{reason}; windows left out: {fed[max(fed)]}"
+        if drains := {
+            index: message for index, message in drain_windows(part.queues, part.rates).items() if index >= first
+        }:
+            first = max(first, min(max(drains) + 1, number - LEAST_WINDOWS))
+            reason = f"{reason}; windows left out: {drains[max(drains)]}"
         level = post_scale(part.rates[first:])
         live_steady, live_reason = live.get((part.run_id, part.event_id, part.phase), (None, None))
         rows.append({
@@ -260,8 +268,9 @@ def interval_rows(
 
 
 def convergence_rows(parts: Iterable[PhaseWindows], intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convergence time after every event in all definitions, against the part that counts, steady or its stand-in (the
-    measurement says which). `script` has a late window of its own, and no row where the watch is too short for it."""
+    """Return convergence time after every event in all definitions, against the part that counts, steady or its
+    substitute (the measurement says which). `script` has its own late window, and no row if the watch is too short for
+    it."""
     after = {(row["run_id"], row["event_id"]): row for row in intervals if row["phase"] == "after"}
     rows = []
     for part in parts:

@@ -1,5 +1,5 @@
-"""The metrics: what each is called, its unit and digits, which way it is better, how two values of it are compared,
-which steady parts it rests on, and which of them a table, a page or a judgement is about. docs/metrics.md defines them.
+"""The metrics: name, unit and digits, the better direction, the comparison of two values,
+the steady parts under them, and the tables, pages and judgements that use them. docs/metrics.md defines them.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from analysis.metrics.steadiness import WINDOW_S
 
 
 class Better(StrEnum):
-    """Which way is better; `none`: a fact, not a merit."""
+    """The better direction; `none`: a fact, not a merit."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -18,23 +18,24 @@ class Better(StrEnum):
 
 
 class DifferenceKind(StrEnum):
-    """`ratio`: in percent of the other value. `difference`: in its own unit, because it may be 0 or is a percentage."""
+    """A kind of difference. `ratio`: in percent of the other value. `difference`: in its own unit, because it may be 0
+    or is a percentage."""
 
     RATIO = "ratio"
     DIFFERENCE = "difference"
 
 
 UNITS_OF_COUNTS = ("", "utility", "tuples", "executors", "tasks", "instances", "workers", "machines", "attempts")
-DIGITS = {"tuples/s": 1, "points": 1, "ms": 1, "utility": 1, "MB/s": 3, "× the mean": 2}  # by unit; of others none
+DIGITS = {"tuples/s": 1, "points": 1, "ms": 1, "utility": 1, "MB/s": 3, "× the mean": 2}  # by unit; none for others
 
 
 @dataclass(frozen=True)
 class Metric:
-    """`unit`: of a difference of two values. `smallest`: the smallest difference worth naming, in `unit`, whatever it
-    is in percent; 0 where any may be. `decimals`: digits of a printed value, where its unit has others.
-    `steady_sides`: the sides of the event whose steady parts it rests on; none of what is counted, timed or placed.
-    `is_sum`: the cluster's value is the sum of its topologies'. `bounded`: the end of a run may cut it off,
-    and the value is a lower bound then."""
+    """A metric. `unit`: of a difference of two values. `smallest`: the smallest difference worth naming, in `unit`,
+    whatever it is in percent; 0 if any may be. `decimals`: digits of a printed value, if its unit has others.
+    `steady_sides`: the sides of the event whose steady parts it rests on; none for counts, times and placements.
+    `is_sum`: the cluster's value is the sum of its topologies'. `bounded`: the end of a run may cut it off, and the
+    value is then a lower bound."""
 
     name: str
     better: Better
@@ -53,7 +54,7 @@ class Metric:
 
     @property
     def value_unit(self) -> str:
-        """The unit of a value: percentages differ by points."""
+        """Return the unit of a value: percentages differ by points."""
         return "%" if self.unit == "points" else self.unit
 
     @property
@@ -72,8 +73,8 @@ def _sides(metric: Metric) -> Iterator[Metric]:
 
 def _levels(metric: Metric) -> Iterator[Metric]:
     """Yield a metric of the steady part of each side."""
-    for side, named in zip((BEFORE, AFTER), _sides(metric), strict=True):
-        yield replace(named, steady_sides=side)
+    for side, metric_of_side in zip((BEFORE, AFTER), _sides(metric), strict=True):
+        yield replace(metric_of_side, steady_sides=side)
 
 
 HIGHER, LOWER, NONE = Better.HIGHER, Better.LOWER, Better.NONE
@@ -85,7 +86,7 @@ METRICS = {
         Metric("gain_percent", HIGHER, DIFFERENCE, "points", "gain in throughput", 2.0, steady_sides=BEFORE + AFTER),
         *_levels(Metric("spouts", HIGHER, RATIO, "tuples/s", "emitted")),
         *_levels(Metric("due", NONE, RATIO, "tuples/s", "offered")),
-        # Times of convergence come in whole windows; the script's is where a window begins and may be 0.
+        # Times of convergence come in whole windows; the script's is the beginning of a window and may be 0.
         Metric("convergence_sp_s", LOWER, RATIO, "s", "convergence time (SP)", 20.0, steady_sides=AFTER,
                bounded=True),
         Metric("convergence_st_s", LOWER, RATIO, "s", "convergence time (ST)", 20.0, steady_sides=AFTER,
@@ -103,15 +104,15 @@ METRICS = {
         Metric("missed_after", LOWER, DIFFERENCE, "tuples", "tuples missed after", 50.0, is_sum=True),
         Metric("late_before", LOWER, DIFFERENCE, "tuples", "tuples emitted late before", 10.0, is_sum=True),
         Metric("late_after", LOWER, DIFFERENCE, "tuples", "tuples emitted late after", 50.0, is_sum=True),
-        # Of all tuples. In a comparison *after* is the same seconds on both sides (analysis.compare.latencies).
+        # Over all tuples. In a comparison *after* is the same seconds on both sides (analysis.compare.latencies).
         *_levels(Metric("latency_all_p50_ms", LOWER, RATIO, "ms", "median latency")),
         *_levels(Metric("latency_all_p95_ms", LOWER, RATIO, "ms", "95 % latency")),
-        # No merit of its own: what it takes from latency's verdict.
+        # No merit of its own: it can rule out latency's verdict.
         *_levels(Metric("untimed_percent", NONE, DIFFERENCE, "points", "share of tuples without a latency", 0.5)),
         *_sides(Metric("utility", HIGHER, RATIO, "utility", "mean utility of the whole watch", is_sum=True)),
-        # Of the seconds that count in a real and a simulated run; in no table.
+        # Over the seconds that count in a real and a simulated run; in no table.
         *_levels(Metric("latency_mean_ms", NONE, RATIO, "ms", "mean latency")),
-        # A machine that works more is neither better nor worse by that alone; what all of them use is a cost.
+        # A machine that works more is neither better nor worse by that alone; the total use is a cost.
         *_levels(Metric("cpu_percent", NONE, DIFFERENCE, "points", "CPU of quota", 2.0)),
         *_levels(Metric("cpu_spread_percent", NONE, DIFFERENCE, "points", "spread of CPU", 5.0)),
         *_levels(Metric("cpu_steal_percent", NONE, DIFFERENCE, "points", "CPU steal", 2.0)),
@@ -119,7 +120,7 @@ METRICS = {
         *_levels(Metric("network_mb_per_s", LOWER, RATIO, "MB/s", "bytes between machines")),
         *_levels(Metric("network_busiest_mb_per_s", LOWER, RATIO, "MB/s", "bytes a second of the busiest machine")),
         *_levels(Metric("network_imbalance", LOWER, RATIO, "× the mean", "bytes of the busiest machine", 0.05)),
-        # How many tuples pass is the topology's; which of them leave a machine is the placement's.
+        # The number of tuples depends on the topology; how many of them leave a machine depends on the placement.
         *_levels(Metric("traffic_per_s", NONE, RATIO, "tuples/s", "tuples between tasks")),
         *_levels(Metric("between_machines_per_s", NONE, RATIO, "tuples/s", "tuples between machines")),
         *_levels(Metric("between_workers_percent", LOWER, DIFFERENCE, "points", "share of tuples between workers",
@@ -158,11 +159,11 @@ METRICS = {
     )
 }  # fmt: skip
 
-CONVERGENCE = "convergence_"  # what the names of its three definitions begin with
-LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}  # the share of all tuples that each is of
+CONVERGENCE = "convergence_"  # prefix of the names of its three definitions
+LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}  # the share of all tuples for each
 LATENCY_COLUMNS = {"latency_all_p50_ms": "p50_ms", "latency_all_p95_ms": "p95_ms"}  # of the table `interval_latency`
 
-# The few that a sentence or a first page is about; all others are read when these raise a question. Of the three
+# The few in a sentence or on a first page; readers look at the others if these raise a question. Of the three
 # definitions of convergence the first paper's.
 PRIMARY = ("throughput_after", "convergence_sp_s", "downtime_s", "latency_all_p95_ms_after")
 # The tables of runs in a report, by title.
@@ -183,25 +184,25 @@ RUN_TABLES = {
     ),
     "How long it took": ("decision_ms", "submit_to_loaded_s", "request_to_running_s", "rebalance_s"),
 }  # fmt: skip
-# What the page of a sweep is about.
+# On the page of a sweep.
 SWEPT = (
     "throughput_after", "gain_percent", "convergence_sp_s", "network_mb_per_s_after", "between_machines_percent_after",
     "cpu_spread_percent_after", "cpu_imbalance_after", "latency_all_p95_ms_after", "published_emitted_per_s",
     "published_network_mb_per_s",
 )  # fmt: skip
-# In what simulated runs are judged by real ones.
+# For judging simulated runs by real ones.
 JUDGED = (
     "throughput_before", "throughput_after", "gain_percent", "convergence_sp_s", "convergence_st_s", "downtime_s",
     "lost_after", "request_to_running_s", "submit_to_loaded_s", "cpu_percent_before", "cpu_percent_after",
     "latency_mean_ms_before", "latency_mean_ms_after", "latency_all_p95_ms_before", "latency_all_p95_ms_after",
 )  # fmt: skip
-# In what policies are compared on a recorded run.
+# For comparing policies on a recorded run.
 OUTCOMES = (
     "throughput_before", "throughput_after", "gain_percent", "downtime_s", "lost_after", "convergence_sp_s",
     "convergence_st_s", "convergence_script_s", "latency_all_p95_ms_after", "workers_restarted", "executors_moved",
     "tasks_moved",
 )  # fmt: skip
-# What panels of the first event draw run by run.
+# For panels of the first event, drawn run by run.
 DRAWN = (
     "published_emitted_per_s", "published_network_mb_per_s", "network_mb_per_s_after", "processed_per_s_after",
     "spouts_after",
@@ -209,14 +210,14 @@ DRAWN = (
 
 
 def metric(name: str) -> Metric:
-    """Return a metric by its name; one that is not in the table has no direction, so nothing is ever better in it."""
+    """Return a metric by its name; one that is not in the table has no direction, so no value is better in it."""
     return METRICS.get(name) or Metric(name, NONE, DIFFERENCE, "", name.replace("_", " "))
 
 
 def quantum(name: str) -> float:
-    """Return the step of its values: whole windows, whole seconds, whole things; 0 of what is measured finely."""
+    """Return the step of its values: whole windows, whole seconds, whole things; 0 for finely measured ones."""
     if name.startswith(CONVERGENCE) or name in ("windows_at_zero_s", "payback_s"):
         return WINDOW_S
-    counted = metric(name)
-    is_whole = counted.difference_kind is DIFFERENCE and counted.unit not in ("points", "")
+    definition = metric(name)
+    is_whole = definition.difference_kind is DIFFERENCE and definition.unit not in ("points", "")
     return 1.0 if is_whole else 0.0

@@ -1,6 +1,6 @@
-"""What sources were to emit and what became of it: due, emitted, missed (never emitted), late (over 1 s after due).
+"""Emissions of sources: due, emitted, missed (never emitted), late (over 1 s after due).
 
-While a spout has no process nobody counts what falls due; the process that goes on with its schedule says it, in gaps.
+While a spout has no process, due tuples are not counted; the process that continues its schedule reports them as gaps.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -13,44 +13,44 @@ LONGEST_S = 86_400  # a longer gap is spread over so many slots
 
 
 def gap_seconds(gaps: DataFrame, spouts: DataFrame, ends: DataFrame) -> DataFrame:
-    """Rows (run_id, t_s, dt_s, task, due): the tuples of each gap, evenly over its seconds; null where nobody knows.
+    """Return rows (run_id, t_s, dt_s, task, due): the tuples of each gap, evenly over its seconds; null if unknown.
 
-    A gap begins with the last line that the policy service had. What a killed worker wrote to disk after that is
+    A gap begins with the last line that the policy service had. Lines that a killed worker wrote to disk after that are
     counted there. One of unknown begin begins with the task's last line. A spout whose process ended and that never
-    came back leaves none: from its last line to the end of the run (`last_s` of `ends`) nobody knows what fell due.
-    To go on at its last rate would be a guess: an unthrottled source has no rate, and a change of the rate that it
-    lived to see is not the last one.
+    came back leaves none: from its last line to the end of the run (`last_s` of `ends`) the due tuples are unknown.
+    To continue at its last rate would be a guess: an unthrottled source has no rate, and the rate may have changed
+    since.
     """
     key = ["run_id", "task", "t_s", "from_s", "until_s", "due"]
-    known = spouts.where(f.col("due").isNotNull())
-    lines = known.select(
+    scheduled_lines = spouts.where(f.col("due").isNotNull())
+    lines = scheduled_lines.select(
         f.col("run_id").alias("line_run"), f.col("task").alias("line_task"), f.col("t_s").alias("line_s"),
         (f.col("t_s") - f.col("dt_s")).alias("line_begin_s"),
     )  # fmt: skip
     of_the_task = (f.col("line_run") == f.col("run_id")) & (f.col("line_task") == f.col("task"))
-    inside = (f.col("line_s") > f.coalesce("from_s", f.lit(0.0))) & (f.col("line_begin_s") < f.col("until_s"))
+    is_inside = (f.col("line_s") > f.coalesce("from_s", f.lit(0.0))) & (f.col("line_begin_s") < f.col("until_s"))
     begin = f.least(f.coalesce(f.max("line_s"), f.col("from_s")), f.col("until_s"))
-    length, whole = f.col("until_s") - f.col("begin_s"), f.col("until_s") - f.col("from_s")
+    length, total = f.col("until_s") - f.col("begin_s"), f.col("until_s") - f.col("from_s")
     number = f.greatest(f.lit(1), f.least(f.lit(LONGEST_S), f.ceil(length))).cast("int")
-    due = _share(f.col("slot")) - _share(f.col("slot") - 1)
+    due_tuples = _share(f.col("slot")) - _share(f.col("slot") - 1)
     slot_s = f.coalesce(length / f.col("slots"), f.lit(0.0))
     return (
         gaps.select(*key)
-        .unionByName(_never_again(known, ends).select(*key))
-        .join(lines, of_the_task & inside & (f.col("line_s") < f.col("t_s")), how="left")
+        .unionByName(_never_again(scheduled_lines, ends).select(*key))
+        .join(lines, of_the_task & is_inside & (f.col("line_s") < f.col("t_s")), how="left")
         .groupBy(*key)
         .agg(begin.alias("begin_s"))
         .select("run_id", "task", "until_s", "begin_s", f.coalesce(number, f.lit(1)).alias("slots"),
-                f.when(whole > 0, f.round(f.col("due") * length / whole)).otherwise(f.col("due")).alias("due"))
+                f.when(total > 0, f.round(f.col("due") * length / total)).otherwise(f.col("due")).alias("due"))
         .select("*", f.explode(f.sequence(f.lit(1), f.col("slots"))).alias("slot"))
         .select("run_id", f.coalesce(f.col("begin_s") + slot_s * f.col("slot"), f.col("until_s")).alias("t_s"),
-                slot_s.alias("dt_s"), "task", due.cast("bigint").alias("due"))
+                slot_s.alias("dt_s"), "task", due_tuples.cast("bigint").alias("due"))
     )  # fmt: skip
 
 
 def _never_again(lines: DataFrame, ends: DataFrame) -> DataFrame:
-    """A gap of unknown size, to the end of the run, of every task whose last line is long before that, for lines of
-    that length."""
+    """Return a gap of unknown size, to the end of the run, of every task whose last line is long before that, for lines
+    of that length."""
     last = lines.groupBy("run_id", "task").agg(f.max("t_s").alias("from_s"), usual_line_s().alias("line_s"))
     return (
         last.join(f.broadcast(ends.select("run_id", f.col("last_s").alias("until_s"))), "run_id", how="inner")
@@ -61,37 +61,37 @@ def _never_again(lines: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def _share(first: Column) -> Column:
-    """Whole tuples of the first so many slots of a gap: those of all slots together are all that fell due."""
+    """Return whole tuples of the first so many slots of a gap, so that those of all slots add up to the total."""
     return f.floor(f.col("due") * first / f.col("slots"))
 
 
 def emissions(spouts: DataFrame, unseen: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
-    """One row a run, event, phase and source; `unseen`: of `gap_seconds`. A sum that lacks a part which nobody measured
+    """Return one row a run, event, phase and source; `unseen`: of `gap_seconds`. A sum with an unmeasured part
     is null.
 
-    Lines from before a spout's schedule began, and those of foreign spouts, say nothing of it.
+    Lines from before a spout's schedule began, and those of foreign spouts, have no such counts.
     """
-    nothing = f.lit(None).cast("bigint")
+    null = f.lit(None).cast("bigint")
     lines = spouts.select(
         "run_id", "t_s", "dt_s", "task", "due", "emitted", "missed", "late",
-        f.when(f.col("due").isNotNull(), f.lit(1)).alias("scheduled"), nothing.alias("unknown"),
+        f.when(f.col("due").isNotNull(), f.lit(1)).alias("scheduled"), null.alias("unknown"),
     )  # fmt: skip
     unseen = unseen.select(
-        "run_id", "t_s", "dt_s", "task", "due", nothing.alias("emitted"), nothing.alias("missed"),
-        nothing.alias("late"), nothing.alias("scheduled"), f.when(f.col("due").isNull(), f.lit(1)).alias("unknown"),
+        "run_id", "t_s", "dt_s", "task", "due", null.alias("emitted"), null.alias("missed"),
+        null.alias("late"), null.alias("scheduled"), f.when(f.col("due").isNull(), f.lit(1)).alias("unknown"),
     )  # fmt: skip
     owners = components.select("run_id", "task", "component")
-    known = f.count("unknown") == 0
+    is_known = f.count("unknown") == 0
     return (
         in_phases(lines.unionByName(unseen), spans, ["due", "emitted", "missed", "late"])
         .join(f.broadcast(owners), ["run_id", "task"], how="inner")
         .groupBy("run_id", "event_id", "phase", "component")
-        .agg(f.when(known, f.sum("due")).alias("due"), f.sum("emitted").alias("emitted"),
-             f.when(known, _sum_of_all("missed")).alias("missed"), _sum_of_all("late").alias("late"))
+        .agg(f.when(is_known, f.sum("due")).alias("due"), f.sum("emitted").alias("emitted"),
+             f.when(is_known, _sum_of_all("missed")).alias("missed"), _sum_of_all("late").alias("late"))
         .select("run_id", "event_id", "phase", "component", "due", "emitted", "missed", "late")
     )  # fmt: skip
 
 
 def _sum_of_all(name: str) -> Column:
-    measured, scheduled = f.count(name), f.count("scheduled")
-    return f.when((scheduled > 0) & (measured == scheduled), f.sum(name))
+    measured, schedule_count = f.count(name), f.count("scheduled")
+    return f.when((schedule_count > 0) & (measured == schedule_count), f.sum(name))

@@ -1,12 +1,12 @@
 """Juice: the share of its input that a topology processes (HP 5), in windows of 10 s, each with those of the minute
 before it. HP: "a sliding window of 1 minute, collecting data in sub-windows of length 10 s".
 
-A component's juice is, over its parents i, the sum of J_i x E_i / T_i (eq. 5): E_i is what it executed of i's tuples,
+A component's juice is, over its parents i, the sum of J_i x E_i / T_i (eq. 5): E_i are i's tuples that it executed,
 T_i all that i sent out. A topology's is the sum over its sinks by the number of its sources (eq. 6). A source has no
-parents and E / T of its own: what it emitted of what was due, for its input is what falls due. HP has 1, where a source
-emits whatever arrives; with back-pressure what was not emitted waits there and nowhere else. More than was sent on an
-edge, or due, is of before, and counts as that much. A source for which nothing was due has no juice, and is none of the
-sources; one that emits as fast as it can always has something to emit.
+parents, and its E / T is the emitted share of the due tuples, which are its input. HP has 1, where a source
+emits whatever arrives; with back-pressure tuples that were not emitted wait there and nowhere else. More tuples than
+were sent on an edge, or due, are older ones, and count as the sent or due number. A source without due tuples has no
+juice, and does not count as a source; one that emits as fast as it can always has something to emit.
 """
 
 import json
@@ -22,9 +22,9 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True)
 class SourceInput:
-    """What fell due at a source in a part of a run, and what it emitted (tuples); None: not measured. `is_unknown`:
-    nobody knows all that fell due, as where a source's process ended for good; its schedule went on. `is_unthrottled`:
-    it emits as fast as it can, and says of what was due only what it emitted."""
+    """Due and emitted tuples of a source in a part of a run; None: not measured. `is_unknown`: the number of due tuples
+    is unknown, for example after a source's process ended for good; its schedule went on. `is_unthrottled`: it emits as
+    fast as it can, and reports only emitted tuples as due."""
 
     due: float | None = None
     emitted: float | None = None
@@ -33,12 +33,12 @@ class SourceInput:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is known that nothing was to be emitted."""
+        """Return whether it is known that nothing was due."""
         return self.due == 0 and not self.is_unknown and not self.is_unthrottled
 
     @property
     def share(self) -> float | None:
-        """The source's juice; None where it is not known. 1 where nobody measured what was due, as HP has it."""
+        """Return the source's juice; None if unknown. 1 if due tuples were not measured, as in HP."""
         if self.is_unthrottled:
             return 1.0 if self.emitted else 0.0
         if self.is_unknown:
@@ -47,8 +47,8 @@ class SourceInput:
 
 
 def unthrottled_units(runs: Iterable[Row]) -> frozenset[str]:
-    """Of these runs, or of their topologies (`run/topology`), those whose sources emit as fast as they can, as the
-    experiment has it."""
+    """Return the runs, or topologies (`run/topology`), whose sources emit as fast as they can, by the
+    experiment."""
     return frozenset(run["run_id"] for run in runs if _is_unthrottled(run))
 
 
@@ -56,27 +56,27 @@ def _is_unthrottled(run: Row) -> bool:
     spec = json.loads(run.get("spec") or "{}")
     every = spec.get("topologies") or [spec.get("topology") or {}]
     name = topology_of(run["run_id"])
-    chosen = every[0] if len(every) == 1 else next((each for each in every if each.get("name") == name), {})
+    topology = every[0] if len(every) == 1 else next((each for each in every if each.get("name") == name), {})
     changes = json.loads(run.get("topology_changes") or "{}")
-    own = changes if changes.get("name") in (None, chosen.get("name")) else {}
-    parameters = {**(chosen.get("parameters") or {}), **(own.get("parameters") or {})}
+    own_changes = changes if changes.get("name") in (None, topology.get("name")) else {}
+    parameters = {**(topology.get("parameters") or {}), **(own_changes.get("parameters") or {})}
     return parameters.get("unthrottled") is True
 
 
 def inputs_of_sources(windows: Iterable[Row], is_unthrottled: bool = False) -> dict[str, SourceInput]:
-    """By source, of its windows in a part of a run (rows of `activity`)."""
-    found: dict[str, SourceInput] = {}
+    """Return by source the input in its windows of a part of a run (rows of `activity`)."""
+    inputs: dict[str, SourceInput] = {}
     for row in windows:
         is_unknown = bool(row.get("due_unknown"))
         if row["component"] is not None and (is_unknown or row["due"] is not None or row["emitted"] is not None):
-            before = found.get(row["component"], SourceInput())
-            due, emitted = _sum(before.due, row["due"]), _sum(before.emitted, row["emitted"])
-            found[row["component"]] = SourceInput(due, emitted, before.is_unknown or is_unknown, is_unthrottled)
-    return found
+            before = inputs.get(row["component"], SourceInput())
+            due_sum, emitted = _sum(before.due, row["due"]), _sum(before.emitted, row["emitted"])
+            inputs[row["component"]] = SourceInput(due_sum, emitted, before.is_unknown or is_unknown, is_unthrottled)
+    return inputs
 
 
 def by_event(rows: Iterable[Row], *more: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows by (run, event) and further columns."""
+    """Return rows by (run, event) and further columns."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["run_id"], row["event_id"], *(row[name] for name in more)].append(row)
@@ -88,8 +88,8 @@ def served_windows(
 ) -> dict[float, bool]:
     """Return whether a tuple reached a sink, by start of each whole window of an event in which one was due or did.
 
-    Nothing was due where all sources say so; those of which nobody says anything, as of a topology that never got a
-    worker, have something to emit. Windows that nobody reported are none.
+    Nothing was due if all sources say so; sources without reports, as of a topology that never got a
+    worker, have something to emit. Windows without reports are left out.
     """
     sources = by_window(activity)
     return {
@@ -108,7 +108,7 @@ def by_window(rows: Iterable[Row]) -> dict[float, list[Row]]:
 
 
 def is_idle(inputs: Mapping[str, SourceInput]) -> bool:
-    """Whether all sources say that nothing was to be emitted."""
+    """Return whether all sources say that nothing was due."""
     return bool(inputs) and all(each.is_idle for each in inputs.values())
 
 
@@ -116,10 +116,10 @@ def juice_rows(
     counts: Iterable[Row], edges: Iterable[Row], activity: Iterable[Row], throughput: Iterable[Row],
     unthrottled: Collection[str] = (),
 ) -> list[Row]:  # fmt: skip
-    """Rows of the table `juice`: of each window that has a tuple at a sink, over those of its side of the event that
-    have one in the minute up to its end; 0 of one in which something was due and none came.
+    """Return rows of the table `juice`: for each window with a tuple at a sink, over those of its side of the event
+    that have one in the minute up to its end; 0 if something was due and none came.
 
-    `counts`: tuples sent and executed in each window (`losses`); `edges`: all that the topologies have; `unthrottled`:
+    `counts`: tuples sent and executed in each window (`losses`); `edges`: all edges of the topologies; `unthrottled`:
     runs whose sources are.
     """
     of_runs: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -128,18 +128,23 @@ def juice_rows(
     of_edges, of_sources = by_event(counts), by_event(activity)
     rows = []
     for key, windows in by_event(throughput).items():
-        is_unthrottled, (moved, sources) = key[0] in unthrottled, map(by_window, (of_edges[key], of_sources[key]))
+        is_unthrottled, (counts_by_window, sources) = (
+            key[0] in unthrottled,
+            map(by_window, (of_edges[key], of_sources[key])),
+        )
         senders = {row["source"] for row in of_edges[key] if row["sent"]}
         is_counted = all(row["source"] in senders for row in of_edges[key] if row["executed"])
         minute: list[float] = []
         for start, is_served in served_windows(of_sources[key], windows, is_unthrottled).items():
             value: float | None = 0.0
             if is_served:
-                minute = [at for at in (*minute, start) if at > start - MINUTE_S and (at < 0) == (start < 0)]
-                inputs = inputs_of_sources([row for at in minute for row in sources[at]], is_unthrottled)
+                minute = [
+                    window for window in (*minute, start) if window > start - MINUTE_S and (window < 0) == (start < 0)
+                ]
+                inputs = inputs_of_sources([row for window in minute for row in sources[window]], is_unthrottled)
                 if is_idle(inputs):
                     continue
-                sums = [row for at in minute for row in moved[at]]
+                sums = [row for window in minute for row in counts_by_window[window]]
                 value = juice(of_runs[key[0]], sums, inputs, is_unthrottled) if is_counted else None
             rows.append({"run_id": key[0], "event_id": key[1], "window_s": start, "juice": value})
     return rows
@@ -149,12 +154,12 @@ def juice(
     edges: Iterable[tuple[str, str]], counts: Iterable[Row], inputs: Mapping[str, SourceInput],
     is_unthrottled: bool = False,
 ) -> float | None:  # fmt: skip
-    """Of a topology with these edges (source, target). None where nothing was due, where a source emitted what nobody
-    counted as sent, where nobody knows what was due, or edges go in a circle.
+    """Return the juice of a topology with these edges (source, target). None if nothing was due, if a source's emitted
+    tuples were not counted as sent, if the number of due tuples is unknown, or edges go in a circle.
 
     A component that sent nothing on, such as a filter that nothing passed, is where its tuples end: a sink.
     """
-    edges, nothing = set(edges), SourceInput(is_unthrottled=is_unthrottled)  # of a source that nobody measured
+    edges, null_input = set(edges), SourceInput(is_unthrottled=is_unthrottled)  # of a source without measurements
     sent, on_edge, executed = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for row in counts:
         sent[row["source"]] += row["sent"]
@@ -164,23 +169,23 @@ def juice(
     sources = components - {target for _, target in edges}
 
     def of(name: str, below: frozenset[str] = frozenset()) -> float | None:
-        """None where it is not known."""
+        """Return a component's juice; None if unknown."""
         if name in below:
             return None
         if name in sources:
-            share = inputs.get(name, nothing).share
-            return None if share and not sent[name] else share  # it emitted what nobody counted as sent
+            share = inputs.get(name, null_input).share
+            return None if share and not sent[name] else share  # emitted tuples that were not counted as sent
         total = 0.0
         for edge in (edge for edge in edges if edge[1] == name):
-            if (above := of(edge[0], below | {name})) is None:
+            if (parent_juice := of(edge[0], below | {name})) is None:
                 return None
-            total += above * min(on_edge[edge], executed[edge]) / (sent[edge[0]] or 1.0)
+            total += parent_juice * min(on_edge[edge], executed[edge]) / (sent[edge[0]] or 1.0)
         return total
 
-    busy = [name for name in sources if not inputs.get(name, nothing).is_idle]
-    found = [of(name) for name in (*busy, *(name for name in components - sources if not sent[name]))]
-    known = [each for each in found[len(busy) :] if each is not None]
-    return sum(known) / len(busy) if busy and None not in found else None
+    active_sources = [name for name in sources if not inputs.get(name, null_input).is_idle]
+    juices = [of(name) for name in (*active_sources, *(name for name in components - sources if not sent[name]))]
+    sink_juices = [each for each in juices[len(active_sources) :] if each is not None]
+    return sum(sink_juices) / len(active_sources) if active_sources and None not in juices else None
 
 
 def _sum(known: float | None, more: float | None) -> float | None:

@@ -1,8 +1,8 @@
 """Latency in windows aligned to an event: how many tuples took how long, from sinks' histograms to the table `latency`.
 
-A tuple's two times are of two machines' clocks. What the sink's machine was ahead of the source's is taken out of every
-latency, by the clocks' offsets and a straight line between them. All of it is Spark's, for windows have histograms:
-those of a long run are more than a process should hold.
+A tuple's two times are of two machines' clocks. The lead of the sink's clock over the source's is subtracted from every
+latency, by the clocks' offsets and a straight line between them. Everything runs in Spark, because the histograms
+of a long run's windows are too large for one process.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -16,7 +16,7 @@ WINDOW = ("run_id", "event_id", "window_s")
 
 
 def windows(sinks: DataFrame, axes: DataFrame, clocks: DataFrame) -> DataFrame:
-    """Rows of the table `latency`: per window tuples, those whose clocks are taken out, mean, maximum and histogram.
+    """Return rows of the table `latency`: per window tuples, those with corrected clocks, mean, maximum and histogram.
 
     A line of several seconds counts evenly in them: most of its buckets hold one tuple, so parts of tuples are kept,
     in `n` as in the counts of which it is the sum. Lines of before the histograms (`buckets` is null) have everything
@@ -37,80 +37,82 @@ def windows(sinks: DataFrame, axes: DataFrame, clocks: DataFrame) -> DataFrame:
 
 
 def of_intervals(latency: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Rows of the table `interval_latency`: all tuples of the windows that count, on each side of an event."""
+    """Return rows of the table `interval_latency`: all tuples of the windows that count, on each side of an event."""
     side = ["run_id", "event_id", "phase"]
     spans = f.broadcast(intervals.select(*side, "start_s", "end_s"))
-    inside = (f.col("window_s") >= f.col("start_s")) & (f.col("window_s") < f.col("end_s"))
-    found = latency.join(spans, ["run_id", "event_id"], how="inner").where(inside)
-    totals = found.groupBy(*side).agg(f.sum("n").alias("n"))
-    entries = found.select(*side, f.explode(f.arrays_zip("buckets", "counts")).alias("entry"))
+    is_inside = (f.col("window_s") >= f.col("start_s")) & (f.col("window_s") < f.col("end_s"))
+    windows_inside = latency.join(spans, ["run_id", "event_id"], how="inner").where(is_inside)
+    totals = windows_inside.groupBy(*side).agg(f.sum("n").alias("n"))
+    entries = windows_inside.select(*side, f.explode(f.arrays_zip("buckets", "counts")).alias("entry"))
     merged = entries.select(*side, f.col("entry.buckets").alias("bucket"), f.col("entry.counts").alias("count"))
     return totals.join(histograms(merged, *side), side, how="left").select(*side, "n", *PERCENTILES)
 
 
 def bucket_counts(samples: DataFrame) -> DataFrame:
-    """Per window and line the buckets that hold a tuple, without what the clocks differed by."""
+    """Return per window and line the buckets that hold a tuple, corrected for clock differences."""
     entries = samples.select(
         *WINDOW, "shift_ms", f.coalesce(f.try_divide("dt_s", "line_s"), f.lit(1.0)).alias("share"),
         f.explode(f.arrays_zip("buckets", "counts")).alias("entry"),
     )  # fmt: skip
-    counted = entries.select(
+    buckets = entries.select(
         *WINDOW,
         "shift_ms",
         f.col("entry.buckets").alias("bucket"),
         (f.col("entry.counts") * f.col("share")).alias("count"),
     )
-    return without_shift(counted).select(*WINDOW, "bucket", "count")
+    return without_shift(buckets).select(*WINDOW, "bucket", "count")
 
 
 def histograms(entries: DataFrame, *keys: str) -> DataFrame:
-    """Counts by bucket, added up: per key the buckets in their order, their counts, and the percentiles of all."""
-    counted = entries.groupBy(*keys, "bucket").agg(f.sum("count").alias("count"))
+    """Add up counts by bucket: per key the buckets in order, their counts, and the percentiles of all."""
+    sums = entries.groupBy(*keys, "bucket").agg(f.sum("count").alias("count"))
     ordered = f.sort_array(f.collect_list(f.struct("bucket", "count"))).alias("entries")
-    at = f.col("at")
+    result = f.col("at")
     return (
-        counted.groupBy(*keys)
+        sums.groupBy(*keys)
         .agg(ordered, f.sum("count").alias("tuples"))
         .select(*keys, "entries", percentile_buckets(f.col("entries"), f.col("tuples")).alias("at"))
         .select(*keys, f.col("entries.bucket").alias("buckets"), f.col("entries.count").alias("counts"),
-                *[middle_ms(at[name]).alias(name) for name in PERCENTILES])
+                *[middle_ms(result[name]).alias(name) for name in PERCENTILES])
     )  # fmt: skip
 
 
 def percentile_buckets(entries: Column, tuples: Column) -> Column:
-    """By name of percentile the first bucket up to which at least that share of all tuples lies."""
-    nothing = f.struct(f.lit(0.0).alias("reached"), *[f.lit(None).cast("int").alias(name) for name in PERCENTILES])
+    """Return by name of percentile the first bucket up to which at least that share of all tuples lies."""
+    start = f.struct(f.lit(0.0).alias("reached"), *[f.lit(None).cast("int").alias(name) for name in PERCENTILES])
 
     def add(found: Column, entry: Column) -> Column:
-        reached = found["reached"] + entry["count"]
-        enough = {name: share * tuples <= reached * (1 + ROUNDING) for name, share in PERCENTILES.items()}
-        buckets = [f.coalesce(found[name], f.when(enough[name], entry["bucket"])).alias(name) for name in PERCENTILES]
-        return f.struct(reached.alias("reached"), *buckets)
+        total = found["reached"] + entry["count"]
+        conditions = {name: share * tuples <= total * (1 + ROUNDING) for name, share in PERCENTILES.items()}
+        buckets = [
+            f.coalesce(found[name], f.when(conditions[name], entry["bucket"])).alias(name) for name in PERCENTILES
+        ]
+        return f.struct(total.alias("reached"), *buckets)
 
-    return f.aggregate(entries, nothing, add)
+    return f.aggregate(entries, start, add)
 
 
 def middle_ms(bucket: Column) -> Column:
-    """`latency_histogram.middle_ms` of a column of buckets."""
+    """Return `latency_histogram.middle_ms` of a column of buckets."""
     first, last = bounds_us(bucket)
     return (first + last) / 2000
 
 
 def without_clocks(sinks: DataFrame, clocks: DataFrame) -> DataFrame:
-    """Samples of sinks with `shift_ms`: how far the sink's clock is ahead of the source's; null where it is unknown."""
+    """Return samples of sinks with `shift_ms`: the lead of the sink's clock over the source's; null if unknown."""
     columns = ("begin_s", "end_s", "begin_ms", "end_ms")
 
     def clock(prefix: str, machine: str) -> DataFrame:
-        named = [f.col(column).alias(f"{prefix}_{column}") for column in columns]
-        return f.broadcast(clocks.select("run_id", f.col("machine").alias(machine), *named))
+        columns_of_clock = [f.col(column).alias(f"{prefix}_{column}") for column in columns]
+        return f.broadcast(clocks.select("run_id", f.col("machine").alias(machine), *columns_of_clock))
 
     def offset(prefix: str) -> Column:
         begin_s, end_s, begin, end = (f.col(f"{prefix}_{column}") for column in columns)
         elapsed = f.coalesce(f.try_divide(f.col("t_s") - begin_s, end_s - begin_s), f.lit(0.0))
         return begin + (end - begin) * f.least(f.greatest(elapsed, f.lit(0.0)), f.lit(1.0))
 
-    same = f.col("source_machine") == f.col("machine")
-    shift = f.when(same, f.lit(0.0)).otherwise(offset("sink") - offset("source"))
+    is_same = f.col("source_machine") == f.col("machine")
+    shift = f.when(is_same, f.lit(0.0)).otherwise(offset("sink") - offset("source"))
     return (
         sinks.join(clock("sink", "machine"), ["run_id", "machine"], how="left")
         .join(clock("source", "source_machine"), ["run_id", "source_machine"], how="left")
@@ -120,30 +122,30 @@ def without_clocks(sinks: DataFrame, clocks: DataFrame) -> DataFrame:
 
 
 def without_shift(counted: DataFrame) -> DataFrame:
-    """`counted` with each `bucket` that of its middle less `shift_ms`; as it is where the clocks agree or are unknown.
+    """Return `counted` with each `bucket` that of its middle less `shift_ms`; unchanged if clocks agree or are unknown.
 
-    A percentile read at its middle is then off by half a bucket twice, of the latency as it was measured and of what it
-    is without the clocks: by at most 1/128 of each (but not below 1 µs). Columns between the steps, for each step names
-    the one before several times, and Spark would write it out as often.
+    A percentile read at its middle is then off by half a bucket twice, of the measured and of the corrected
+    latency: by at most 1/128 of each (but not below 1 µs). Columns between the steps, because each step names
+    the one before several times, and Spark would repeat the expression as often.
     """
     shift_ms, bucket, middle_us = f.col("shift_ms"), f.col("bucket"), f.col("middle_us")
     first, last = bounds_us(bucket)
     middles = counted.withColumn("middle_us", f.floor((first + last) / 2 - shift_ms * 1000))
-    moved = f.when(shift_ms.isNull() | (shift_ms == 0), bucket).otherwise(bucket_of(middle_us))
-    return middles.withColumn("bucket", moved).drop("middle_us")
+    shifted_bucket = f.when(shift_ms.isNull() | (shift_ms == 0), bucket).otherwise(bucket_of(middle_us))
+    return middles.withColumn("bucket", shifted_bucket).drop("middle_us")
 
 
 def bucket_of(latency_us: Column) -> Column:
-    """`latency_histogram.bucket_of` of a column of whole numbers."""
-    bounded = f.least(_mirrored(latency_us), f.lit(LONGEST_US))
-    # The digits of the binary number, for a logarithm is off by one at some powers of two.
-    shift = f.greatest(f.length(f.bin(bounded)) - 1 - BITS, f.lit(0))
-    bucket = shift * 2**BITS + f.floor(bounded / f.pow(f.lit(2.0), shift))
+    """Return `latency_histogram.bucket_of` of a column of whole numbers."""
+    limited_us = f.least(_mirrored(latency_us), f.lit(LONGEST_US))
+    # The digits of the binary number, because a logarithm is off by one at some powers of two.
+    shift = f.greatest(f.length(f.bin(limited_us)) - 1 - BITS, f.lit(0))
+    bucket = shift * 2**BITS + f.floor(limited_us / f.pow(f.lit(2.0), shift))
     return f.when(latency_us < 0, -1 - bucket).otherwise(bucket).cast("int")
 
 
 def bounds_us(bucket: Column) -> tuple[Column, Column]:
-    """`latency_histogram.bounds_us` of a column of buckets."""
+    """Return `latency_histogram.bounds_us` of a column of buckets."""
     mirrored = _mirrored(bucket)
     shift = f.greatest(f.floor(mirrored / 2**BITS) - 1, f.lit(0))
     width = f.pow(f.lit(2.0), shift).cast("bigint")

@@ -1,6 +1,6 @@
 """Counts of latencies by bucket, as sinks write them (docs/contracts.md): middles of buckets, percentiles of tuples.
 
-Counts of tasks, seconds and runs add up. What a bucket is: `scheduler_plugins.service.latency_buckets`.
+Counts of tasks, seconds and runs add up. Buckets are defined in `scheduler_plugins.service.latency_buckets`.
 """
 
 from collections import defaultdict
@@ -11,16 +11,16 @@ from scheduler_plugins.service.latency_buckets import BITS, LONGEST_US, bounds_u
 __all__ = ["BITS", "LONGEST_US", "Counts", "bounds_us", "bucket_of", "merged", "middle_ms", "percentile_ms"]
 
 ROUNDING = 1e-9  # of sums of parts
-Counts = Mapping[int, float]  # bucket -> tuples; parts of one where a line of several seconds is in two windows
+Counts = Mapping[int, float]  # bucket -> tuples; parts of one if a line of several seconds is in two windows
 
 
 def middle_ms(bucket: int) -> float:
-    """Half way between the ends of a bucket, whose own unit is µs."""
+    """Return the middle between the ends of a bucket, whose own unit is µs."""
     return sum(bounds_us(bucket)) / 2000
 
 
 def merged(histograms: Iterable[tuple[Iterable[int], Iterable[float]]]) -> dict[int, float]:
-    """Columns `buckets` and `counts` of any number of rows, added up."""
+    """Add up the columns `buckets` and `counts` of any number of rows."""
     total: dict[int, float] = defaultdict(float)
     for buckets, counts in histograms:
         for bucket, count in zip(buckets, counts, strict=True):
@@ -29,10 +29,11 @@ def merged(histograms: Iterable[tuple[Iterable[int], Iterable[float]]]) -> dict[
 
 
 def percentile_ms(counts: Counts, share: float) -> float | None:
-    """The least latency that at least this share of all tuples keeps to: its bucket's middle. None without tuples."""
-    wanted, reached = share * sum(counts.values()), 0.0
+    """Return the least latency that at least this share of all tuples keeps to: its bucket's middle. None without
+    tuples."""
+    target, total = share * sum(counts.values()), 0.0
     for bucket in sorted(counts):
-        reached += counts[bucket]
-        if 0 < wanted <= reached * (1 + ROUNDING):
+        total += counts[bucket]
+        if 0 < target <= total * (1 + ROUNDING):
             return middle_ms(bucket)
     return None

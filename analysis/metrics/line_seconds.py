@@ -1,5 +1,5 @@
-"""A line of several seconds counts evenly in each of them: in windows and in phases. A sampler that was throttled wrote
-it, or the run was simulated with such lines (`sample_s`).
+"""The seconds of a line: one of several seconds counts evenly in each of them, in windows and in phases. A throttled
+sampler wrote it, or the run was simulated with such lines (`sample_s`).
 
 The live series has the same rule (scheduler_plugins.service.samples). A second belongs to the window, or to the side
 of a zero, that holds its middle; a line of at most a second and a half is one. Tuples stay whole and add up to those of
@@ -14,111 +14,112 @@ from pyspark.sql import functions as f
 from analysis.metrics.steadiness import WINDOW_S
 
 WHOLE_TYPES = ("int", "bigint")
-SEVERAL_S = 1.5  # what is no line of a second
+SEVERAL_S = 1.5  # from here on a line has several seconds
 
 
 def line_seconds(dt_s: Column) -> Column:
-    """In how many seconds a line of `dt_s` counts: whole ones (int), at least one."""
+    """Return the number of seconds in which a line of `dt_s` counts: whole ones (int), at least one."""
     return f.greatest(f.lit(1), f.round(dt_s).cast("int"))
 
 
 def first_second_s() -> Column:
-    """When the first of a line's seconds ends: of a process's first line, when it was there."""
+    """Return when the first of a line's seconds ends: for a process's first line, when it existed."""
     return f.when(f.col("dt_s") >= SEVERAL_S, f.col("t_s") - f.col("dt_s") + 1.0).otherwise(f.col("t_s"))
 
 
 def usual_line_s() -> Column:
-    """Over lines: how many seconds half of them have at most; rows whose `dt_s` is null do not count. What is late, or
-    silent, follows from it."""
+    """Return over lines how many seconds half of them have at most; rows with a null `dt_s` do not count. Limits for
+    late and silent lines follow from it."""
     return f.median(f.when(f.col("dt_s").isNotNull(), line_seconds(f.col("dt_s"))))
 
 
 def seconds_before(instant: Column) -> Column:
-    """How many of a line's seconds have their middle before `instant`."""
+    """Return how many of a line's seconds have their middle before `instant`."""
     t_s, dt_s = f.col("t_s"), f.col("dt_s")
     seconds = line_seconds(dt_s)
     place = f.ceil(f.try_divide((instant - (t_s - dt_s)) * seconds, dt_s) - 0.5)
-    several = f.least(seconds, f.greatest(f.lit(0), place.cast("int")))
-    return f.when(seconds == 1, (t_s - dt_s / 2 < instant).cast("int")).otherwise(several)
+    count = f.least(seconds, f.greatest(f.lit(0), place.cast("int")))
+    return f.when(seconds == 1, (t_s - dt_s / 2 < instant).cast("int")).otherwise(count)
 
 
 def parts(samples: DataFrame, counts: Sequence[str]) -> Iterator[Column]:
-    """The columns of `samples`; `dt_s` and the `counts` of the line's seconds from the column `first` on and before
-    `until`. Both are columns and no expressions: in each of these Spark would write out the whole of them again, and
-    not compile so large a function any more.
+    """Yield the columns of `samples`; `dt_s` and the `counts` of the line's seconds from the column `first` on and
+    before `until`. Both are columns and not expressions, which Spark would repeat in each of these and then no longer
+    compile the function.
     """
-    first, until = f.col("first"), f.col("until")
-    seconds, share = line_seconds(f.col("dt_s")), until - first
+    first, stop = f.col("first"), f.col("until")
+    seconds, share = line_seconds(f.col("dt_s")), stop - first
     for name, kind in samples.dtypes:
         value = f.col(f"`{name}`")
         if name not in (*counts, "dt_s"):
             yield value
             continue
         # Differences of rounded-down sums, so they add up. Multiplied first: a third of 3000 tuples is 1000, not 999.
-        whole = f.floor(value * until / seconds) - f.floor(value * first / seconds)
-        part = whole.cast(kind) if kind in WHOLE_TYPES else value * share / seconds
+        tuples = f.floor(value * stop / seconds) - f.floor(value * first / seconds)
+        part = tuples.cast(kind) if kind in WHOLE_TYPES else value * share / seconds
         yield f.when(share == seconds, value).otherwise(part).alias(name)
 
 
 def middle_s() -> Column:
-    """Of the line's seconds from the column `first` on and before `until`."""
+    """Return the middle of the line's seconds from the column `first` on and before `until`."""
     share = (f.col("first") + f.col("until")) / 2 / line_seconds(f.col("dt_s"))
     return f.col("t_s") - f.col("dt_s") + f.col("dt_s") * share
 
 
 def in_windows(samples: DataFrame, axes: DataFrame, counts: Sequence[str] = ()) -> DataFrame:
-    """Samples with `event_id` and `window_s`, a row an axis and window that the line has seconds in; runs without an
-    axis fall out. `dt_s` and the `counts` are those of its seconds there; every other column is the line's.
+    """Return samples with `event_id` and `window_s`, a row an axis and window in which the line has seconds; runs
+    without an axis are dropped. `dt_s` and the `counts` are those of its seconds there; every other column is the
+    line's.
 
-    Where `axes` say how far an axis was observed (`first_s`, `last_s`), it has the windows that hold any of that: those
-    of a run of days and of many events would else be there once for each event.
+    If `axes` have the observed time of an axis (`first_s`, `last_s`), only windows in it are kept: in a long run with
+    many events all windows would otherwise appear once for each event.
     """
     half = f.col("dt_s") / line_seconds(f.col("dt_s")) / 2
     begins, ends = (f.col("t_s") - f.col("dt_s") + half - f.col("zero_s"), f.col("t_s") - half - f.col("zero_s"))
-    earliest, latest = f.floor(begins / WINDOW_S), f.floor(ends / WINDOW_S)
+    earliest, final_window = f.floor(begins / WINDOW_S), f.floor(ends / WINDOW_S)
     window, edges = f.col("window"), (f.col("earliest"), f.col("latest"))
     opens = f.col("zero_s") + window * WINDOW_S
     first = f.when(window == edges[0], 0).otherwise(seconds_before(opens))
-    until = f.when(window == edges[1], line_seconds(f.col("dt_s"))).otherwise(seconds_before(opens + WINDOW_S))
+    stop = f.when(window == edges[1], line_seconds(f.col("dt_s"))).otherwise(seconds_before(opens + WINDOW_S))
     columns = [f.col(f"`{name}`") for name in samples.columns]
     axis = f.broadcast(axes.select("run_id", "event_id", "zero_s", *_edges_of(axes)))
     begin, end = f.greatest("earliest", "from_window"), f.least(f.greatest("earliest", "latest"), "to_window")
-    spread = (
+    pairs = (
         samples.join(axis, "run_id", how="inner")
-        .select(*columns, "event_id", "zero_s", earliest.alias("earliest"), latest.alias("latest"), *AXIS_EDGES)
+        .select(*columns, "event_id", "zero_s", earliest.alias("earliest"), final_window.alias("latest"), *AXIS_EDGES)
         .select("*", f.explode(f.when(begin <= end, f.sequence(begin, end))).alias("window"))
     )
-    bounded = spread.select(*columns, "event_id", "window", first.alias("first"), until.alias("until"))
-    return bounded.select(*parts(samples, counts), "event_id", (window * WINDOW_S).cast("double").alias("window_s"))
+    window_rows = pairs.select(*columns, "event_id", "window", first.alias("first"), stop.alias("until"))
+    return window_rows.select(*parts(samples, counts), "event_id", (window * WINDOW_S).cast("double").alias("window_s"))
 
 
 AXIS_EDGES = ("from_window", "to_window")
 
 
 def _edges_of(axes: DataFrame) -> list[Column]:
-    """The first and the last window of each axis; null, which bounds nothing, where nobody says."""
-    nobody = f.lit(None).cast("bigint")
+    """Return the first and the last window of each axis; null, which is no bound, if unknown."""
+    null = f.lit(None).cast("bigint")
     since_zero = [f.floor((f.col(name) - f.col("zero_s")) / WINDOW_S) for name in ("first_s", "last_s")]
-    found = since_zero if {"first_s", "last_s"} <= set(axes.columns) else [nobody, nobody]
-    return [column.alias(name) for column, name in zip(found, AXIS_EDGES, strict=True)]
+    edges = since_zero if {"first_s", "last_s"} <= set(axes.columns) else [null, null]
+    return [column.alias(name) for column, name in zip(edges, AXIS_EDGES, strict=True)]
 
 
 def in_phases(samples: DataFrame, spans: DataFrame, counts: Sequence[str]) -> DataFrame:
-    """Samples with `event_id` and `phase`, a row an event and side of it that the line has seconds on. `dt_s` and the
-    `counts` are those of its seconds there."""
-    begun = f.when(f.col("from_s").isNull(), 0).otherwise(seconds_before(f.col("from_s")))
-    ended = f.when(f.col("until_s").isNull(), line_seconds(f.col("dt_s"))).otherwise(seconds_before(f.col("until_s")))
+    """Return samples with `event_id` and `phase`, a row an event and side of it on which the line has seconds. `dt_s`
+    and the `counts` are those of its seconds there."""
+    start = f.when(f.col("from_s").isNull(), 0).otherwise(seconds_before(f.col("from_s")))
+    stop = f.when(f.col("until_s").isNull(), line_seconds(f.col("dt_s"))).otherwise(seconds_before(f.col("until_s")))
     zero = seconds_before(f.col("zero_s"))
     sides = [
         f.struct(f.lit(name).alias("phase"), first.alias("first"), until.alias("until"))
-        for name, first, until in (("before", begun, zero), ("after", zero, ended))
+        for name, first, until in (("before", start, zero), ("after", zero, stop))
     ]
     columns = [f.col(f"`{name}`") for name in samples.columns]
     bounds = f.broadcast(spans.select("run_id", "event_id", "zero_s", "from_s", "until_s"))
-    spread = samples.join(bounds, "run_id", how="inner").select(
+    pairs = samples.join(bounds, "run_id", how="inner").select(
         *columns,
         "event_id",
         f.explode(f.filter(f.array(*sides), lambda side: side["until"] > side["first"])).alias("side"),
     )
-    bounded = spread.select(*columns, "event_id", "side.*")
-    return bounded.select(*parts(samples, counts), "event_id", "phase")
+    side_rows = pairs.select(*columns, "event_id", "side.*")
+    return side_rows.select(*parts(samples, counts), "event_id", "phase")

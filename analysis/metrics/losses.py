@@ -1,8 +1,8 @@
-"""Tuples lost on each edge before and after each event, and how uncertain that is (docs/metrics.md).
+"""Tuples lost on each edge before and after each event, and the uncertainty of that (docs/metrics.md).
 
-What is sent and not executed is not always lost: it may wait in the target's queue, whose tuples are known in sum only,
-or be on its way over the zero. Each may explain a difference of one edge by the opposite difference where it belongs,
-and nowhere else. Spark sums the samples; a few rows an edge and event are plain Python.
+Tuples sent and not executed are not always lost: they may wait in the target's queue, whose tuples are known in sum
+only, or be on their way over the zero. Each may explain a difference of one edge by the opposite difference where it
+belongs, and nowhere else. Spark sums the samples; a few rows an edge and event are plain Python.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from analysis.metrics.line_seconds import SEVERAL_S, line_seconds, seconds_befor
 from analysis.metrics.scale_events import phase_of, within_span
 from analysis.record.small_tables import Row
 
-# A task that has been silent this long at a boundary had no process: what it had queued is gone, not waiting. After a
+# A task that has been silent this long at a boundary had no process: its queue is gone, not waiting. After a
 # line of several seconds the next one comes as much later.
 TASK_SILENCE_S = 5.0
 LINE_S = 1.0  # a count may belong to the line before or after the one that has it; some lines are longer
@@ -31,21 +31,21 @@ PHASE = ("run_id", "event_id", "phase")
 def counts_on_edges(
     streams: DataFrame, sources: DataFrame, components: DataFrame, edges: DataFrame, within: Within, part: str = "phase"
 ) -> DataFrame:  # fmt: skip
-    """Tuples sent and executed, one row a run, event, part of its time and edge on which either was counted. `within`
-    and `part`: what divides it, and the column that says so."""
+    """Return tuples sent and executed, one row a run, event, part of its time and edge on which either was counted.
+    `within` and `part`: the function that divides samples, and the column for the part."""
     keys = ["run_id", "event_id", part, *EDGE]
-    none = f.lit(0.0)
+    zero = f.lit(0.0)
     return (
         sent_on_edges(streams, components, edges, within, part)
         .join(executed_on_edges(sources, components, within, part), keys, how="full")
         .join(f.broadcast(edges.select("run_id", *EDGE, "grouping")), ["run_id", *EDGE], how="inner")
-        .select(*keys, "grouping", f.coalesce("sent", none).alias("sent"),
-                f.coalesce("executed", none).alias("executed"))
+        .select(*keys, "grouping", f.coalesce("sent", zero).alias("sent"),
+                f.coalesce("executed", zero).alias("executed"))
     )  # fmt: skip
 
 
 def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, within: Within, part: str) -> DataFrame:
-    """Tuples sent on every edge: emitted x fan-out (tasks of the target where all of them get a copy, else 1)."""
+    """Return tuples sent on every edge: emitted x fan-out (tasks of the target if all of them get a copy, else 1)."""
     fan = components.groupBy("run_id", f.col("component").alias("target")).agg(f.count("*").alias("tasks"))
     fan_out = f.when(f.col("grouping") == "all", f.col("tasks")).otherwise(f.lit(1))
     wide_edges = edges.join(fan, ["run_id", "target"], how="left").select(
@@ -64,7 +64,7 @@ def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, w
 
 
 def executed_on_edges(sources: DataFrame, components: DataFrame, within: Within, part: str) -> DataFrame:
-    """Tuples executed at the target of every edge."""
+    """Return tuples executed at the target of every edge."""
     owners = components.select("run_id", "task", f.col("component").alias("target"))
     samples = sources.select("run_id", "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
     return (
@@ -76,10 +76,10 @@ def executed_on_edges(sources: DataFrame, components: DataFrame, within: Within,
 
 
 def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
-    """Tuples that wait at each component, in sum, where a phase begins and ends; a run begins empty.
+    """Return tuples that wait at each component, in sum, where a phase begins and ends; a run begins empty.
 
-    A queue is read where a line ends. Of a line whose seconds lie on both sides of a zero so do its counts, and the
-    queue goes evenly from the line before to this one.
+    A queue is read where a line ends. If a line's seconds lie on both sides of a zero so do its counts, and the
+    queue changes evenly from the line before to this one.
     """
     owners = components.select("run_id", "task", f.col("component").alias("target"))
     bounds = ["zero_s", "from_s", "until_s", "last_s"]
@@ -92,11 +92,11 @@ def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame)
     }
     shares = {name: f.col(f"{name}_share") for name in before}
     lines = [
-        f.max(f.when(inside, f.struct("t_s", "dt_s", "queue", share.alias("share")))).alias(f"{name}_{what}")
+        f.max(f.when(condition, f.struct("t_s", "dt_s", "queue", share.alias("share")))).alias(f"{name}_{kind}")
         for name, share in shares.items()
-        for what, inside in (("whole", share == 1), ("part", (share > 0) & (share < 1)))
+        for kind, condition in (("whole", share == 1), ("part", (share > 0) & (share < 1)))
     ]
-    at = (
+    samples = (
         tasks.where(f.col("queue").isNotNull())
         .select("run_id", "t_s", "dt_s", "task", "queue")
         .join(f.broadcast(spans.select("run_id", "event_id", *bounds)), "run_id", how="inner")
@@ -106,7 +106,7 @@ def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame)
     )
     queues = {name: _queue_at(name, end) for name, end in ends.items()}
     return (
-        at.join(f.broadcast(owners), ["run_id", "task"], how="inner")
+        samples.join(f.broadcast(owners), ["run_id", "task"], how="inner")
         .groupBy("run_id", "event_id", "target")
         .agg(*[f.sum(queue).cast("double").alias(name) for name, queue in queues.items()])
         .select("run_id", "event_id", "target", "begin", "zero", "end")
@@ -114,38 +114,39 @@ def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame)
 
 
 def _queue_at(name: str, end: Column) -> Column:
-    """Of a task at a bound: where its last line before that ends, or within the line that holds the bound."""
+    """Return a task's queue at a bound: at the end of its last line before that, or within the line that holds the
+    bound."""
     part = f.col(f"{name}_part")
-    begun = _queue_of_line(name, part["t_s"] - part["dt_s"])
-    return f.when(part.isNull(), _queue_of_line(name, end)).otherwise(begun + (part["queue"] - begun) * part["share"])
+    start = _queue_of_line(name, part["t_s"] - part["dt_s"])
+    return f.when(part.isNull(), _queue_of_line(name, end)).otherwise(start + (part["queue"] - start) * part["share"])
 
 
 def _queue_of_line(name: str, instant: Column) -> Column:
-    whole = f.col(f"{name}_whole")
-    silence_s = TASK_SILENCE_S + f.when(whole["dt_s"] >= SEVERAL_S, whole["dt_s"] - LINE_S).otherwise(0.0)
-    return f.when(whole["t_s"] >= instant - silence_s, whole["queue"]).otherwise(0)
+    line = f.col(f"{name}_whole")
+    silence_s = TASK_SILENCE_S + f.when(line["dt_s"] >= SEVERAL_S, line["dt_s"] - LINE_S).otherwise(0.0)
+    return f.when(line["t_s"] >= instant - silence_s, line["queue"]).otherwise(0)
 
 
 def longest_lines(workers: DataFrame, tasks: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
-    """The longest line of each component that can have moved tuples over a bound of a phase; none where all have a
-    second: a line that holds a bound or adjoins it, and the last one of a process that ended in the phase, for what
-    it counted after that line nobody reported."""
-    several = f.col("dt_s") >= SEVERAL_S
+    """Return the longest line of each component that can have moved tuples over a bound of a phase; none if all have a
+    second: a line that holds a bound or adjoins it, and the last one of a process that ended in the phase, because
+    its later counts were not reported."""
+    is_long = f.col("dt_s") >= SEVERAL_S
     line = ["run_id", "machine", "port", "t_s"]
     newest = f.max(f.struct("t_s", "dt_s")).alias("last")
-    ended = workers.groupBy("run_id", "machine", "port", "pid").agg(newest).where(f.col("last.dt_s") >= SEVERAL_S)
-    last = f.broadcast(ended.select("run_id", "machine", "port", "last.t_s", f.lit(True).alias("ended")))
-    lines = tasks.where(several).select(*line, "dt_s", "task").join(last, line, how="left")
+    final_lines = workers.groupBy("run_id", "machine", "port", "pid").agg(newest).where(f.col("last.dt_s") >= SEVERAL_S)
+    last = f.broadcast(final_lines.select("run_id", "machine", "port", "last.t_s", f.lit(True).alias("ended")))
+    lines = tasks.where(is_long).select(*line, "dt_s", "task").join(last, line, how="left")
 
     def moves(bound: str) -> Column:
-        """Whether the line holds a bound or adjoins it; no line does where the run itself begins or ends."""
+        """Return whether the line holds a bound or adjoins it; no line does if the run itself begins or ends there."""
         reach = (f.col("t_s") - 2 * f.col("dt_s") < f.col(bound)) & (f.col(bound) < f.col("t_s") + f.col("dt_s"))
         return f.coalesce(reach, f.lit(False))
 
-    inside = within_span(f.col("t_s")) & f.coalesce("ended", f.lit(False))
-    early = phase_of(f.col("t_s")) == "before"
-    before = moves("from_s") | moves("zero_s") | (inside & early)
-    after = moves("zero_s") | moves("until_s") | (inside & ~early)
+    is_inside = within_span(f.col("t_s")) & f.coalesce("ended", f.lit(False))
+    is_before = phase_of(f.col("t_s")) == "before"
+    before = moves("from_s") | moves("zero_s") | (is_inside & is_before)
+    after = moves("zero_s") | moves("until_s") | (is_inside & ~is_before)
     phases = f.array(f.when(before, "before"), f.when(after, "after"))
     return (
         lines.join(f.broadcast(spans), "run_id", how="inner")
@@ -157,28 +158,30 @@ def longest_lines(workers: DataFrame, tasks: DataFrame, components: DataFrame, s
     )
 
 
-# --- what is lost ----------------------------------------------------------------------------------------------------
+# --- losses ----------------------------------------------------------------------------------------------------------
 
 
 def loss_rows(
     counts: Iterable[Row], waiting: Iterable[Row], spans: Iterable[Row], lines: Iterable[Row] = ()
 ) -> list[Row]:
-    """Rows of the table `losses`. `spans`: of `scale_events`; what is after an event is also before the next one.
-    `lines`: the longest ones, where any has more than a second."""
+    """Return rows of the table `losses`. `spans`: of `scale_events`; the time after an event is also before the next
+    one. `lines`: the longest ones, if any has more than a second."""
     longest = {(*(row[name] for name in PHASE), row["component"]): row["line_s"] for row in lines}
     queues = {(row["run_id"], row["event_id"], row["target"]): row for row in waiting}
-    counted: dict[str, list[Row]] = defaultdict(list)
+    counts_by_run: dict[str, list[Row]] = defaultdict(list)
     for row in counts:
         ends = (longest.get((*(row[name] for name in PHASE), row[end]), LINE_S) for end in ("source", "target"))
-        counted[row["run_id"]].append({**row, "line_s": max(LINE_S, *ends)})
+        counts_by_run[row["run_id"]].append({**row, "line_s": max(LINE_S, *ends)})
     events: dict[str, list[Row]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: float(span["zero_s"])):
         events[span["run_id"]].append(span)
-    return [row for run_id, found in events.items() for row in _rows_of_run(found, counted[run_id], queues)]
+    return [
+        row for run_id, run_events in events.items() for row in _rows_of_run(run_events, counts_by_run[run_id], queues)
+    ]
 
 
 def _rows_of_run(spans: Sequence[Row], counted: Sequence[Row], queues: Mapping[Any, Row]) -> list[Row]:
-    """Each stretch between two zeros once, in order; it is then after one event and before the next."""
+    """Return each stretch between two zeros once, in order; it is then after one event and before the next."""
     names = [(spans[0]["event_id"], "before"), *((span["event_id"], "after") for span in spans)]
     seconds = [spans[0]["zero_s"] - spans[0]["first_s"], *(span["last_s"] - span["zero_s"] for span in spans)]
     by_phase: dict[Phase, list[Row]] = defaultdict(list)
@@ -190,61 +193,61 @@ def _rows_of_run(spans: Sequence[Row], counted: Sequence[Row], queues: Mapping[A
             chains[row["source"], row["stream"], row["target"]].append(row)
     for chain in chains.values():
         _settle_zeros(chain)
-    found = [_with_lost(row) for chain in chains.values() for row in chain]
-    following = {one["event_id"]: two["event_id"] for one, two in pairwise(spans)}
-    return found + [
-        row | {"event_id": following[row["event_id"]], "phase": "before"}
-        for row in found
-        if row["phase"] == "after" and row["event_id"] in following
+    rows = [_with_lost(row) for chain in chains.values() for row in chain]
+    next_ids = {one["event_id"]: two["event_id"] for one, two in pairwise(spans)}
+    return rows + [
+        row | {"event_id": next_ids[row["event_id"]], "phase": "before"}
+        for row in rows
+        if row["phase"] == "after" and row["event_id"] in next_ids
     ]
 
 
 def _phase_rows(edges: Sequence[Row], queues: Mapping[Any, Row], seconds: float) -> list[Row]:
-    """Differences on the edges of one phase, where what waits at a target is known in sum only."""
+    """Return differences on the edges of one phase, if the queue at a target is known in sum only."""
     by_target: dict[str, list[Row]] = defaultdict(list)
     for row in edges:
         by_target[row["target"]].append(row)
-    found = []
-    for target, into in by_target.items():
-        queue = queues.get((into[0]["run_id"], into[0]["event_id"], target))
-        ends = ("begin", "zero") if into[0]["phase"] == "before" else ("zero", "end")
+    rows = []
+    for target, target_edges in by_target.items():
+        queue = queues.get((target_edges[0]["run_id"], target_edges[0]["event_id"], target))
+        ends = ("begin", "zero") if target_edges[0]["phase"] == "before" else ("zero", "end")
         first, last = (0.0, 0.0) if queue is None else (queue[end] for end in ends)
-        found += _settle_queue(into, first, last, seconds)
-    return found
+        rows += _settle_queue(target_edges, first, last, seconds)
+    return rows
 
 
 def _settle_queue(into: Sequence[Row], first: float, last: float, seconds: float) -> list[Row]:
-    """Edges into one target. Its queue is dealt to them by what they sent; where more of one was executed than that
-    leaves, others' tuples waited instead, as far as any waited at either end."""
+    """Settle edges into one target. Its queue is shared among them by their sent tuples; if more of one was executed
+    than that leaves, others' tuples waited instead, as far as any waited at either end."""
     sent = sum(row["sent"] for row in into)
     shares = [row["sent"] / sent if sent else 1 / len(into) for row in into]
     queued = [(last - first) * share for share in shares]
     differences = [row["sent"] - row["executed"] - part for row, part in zip(into, queued, strict=True)]
     room = sum(last * share if each < 0 else first * share for each, share in zip(differences, shares, strict=True))
-    more, less = sum(each for each in differences if each > 0), -sum(each for each in differences if each < 0)
-    moved = min(more, less, room)
+    surplus, deficit = sum(each for each in differences if each > 0), -sum(each for each in differences if each < 0)
+    shift = min(surplus, deficit, room)
     rows = []
     for row, part, each in zip(into, queued, differences, strict=True):
-        kept = each * (1 - moved / (more if each > 0 else less)) if each and moved else each
+        rest = each * (1 - shift / (surplus if each > 0 else deficit)) if each and shift else each
         rate = max(row["sent"], row["executed"]) / seconds if seconds > 0 else 0.0
-        rows.append({**row, "queued": part, "difference": each, "left": kept, "uncertainty": row["line_s"] * rate})
+        rows.append({**row, "queued": part, "difference": each, "left": rest, "uncertainty": row["line_s"] * rate})
     return rows
 
 
 def _settle_zeros(chain: Sequence[Row]) -> None:
-    """One edge from zero to zero. What was sent before a zero and executed after it was on its way; the other way round
-    only as many as one line moves."""
-    for row, following in pairwise(chain):
-        if row["left"] > 0 > following["left"]:
-            moved = min(row["left"], -following["left"])
-        elif row["left"] < 0 < following["left"]:
-            moved = -min(-row["left"], following["left"], row["uncertainty"])
+    """Settle one edge from zero to zero. Tuples sent before a zero and executed after it were on their way; the reverse
+    is limited to the tuples that one line moves."""
+    for row, successor in pairwise(chain):
+        if row["left"] > 0 > successor["left"]:
+            shift = min(row["left"], -successor["left"])
+        elif row["left"] < 0 < successor["left"]:
+            shift = -min(-row["left"], successor["left"], row["uncertainty"])
         else:
             continue
-        row["left"] -= moved
-        following["left"] += moved
+        row["left"] -= shift
+        successor["left"] += shift
 
 
 def _with_lost(row: Row) -> Row:
-    """What lines cannot tell from none counts as none."""
+    """Count losses within the uncertainty as none."""
     return row | {"lost": row["left"] if row["left"] > row["uncertainty"] else 0.0}

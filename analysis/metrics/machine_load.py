@@ -15,39 +15,44 @@ from analysis.record.small_tables import Row
 
 
 def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, counts: Sequence[str]) -> DataFrame:
-    """Samples with `event_id` and `phase`, a row an interval that the line has seconds in. `dt_s` and the `counts` are
-    those of its seconds there, `middle_s` is the middle of these."""
+    """Return samples with `event_id` and `phase`, a row an interval in which the line has seconds. `dt_s` and the
+    `counts` are those of its seconds there, `middle_s` is the middle of these."""
     opens, closes = f.col("zero_s") + f.col("start_s"), f.col("zero_s") + f.col("end_s")
     spans = intervals.join(axes.select("run_id", "event_id", "zero_s"), ["run_id", "event_id"], how="inner").select(
         "run_id", "event_id", "phase", opens.alias("opens_s"), closes.alias("closes_s")
     )
     columns = [f.col(f"`{name}`") for name in samples.columns]
-    first, until = seconds_before(f.col("opens_s")), seconds_before(f.col("closes_s"))
-    inside = (
+    first, stop = seconds_before(f.col("opens_s")), seconds_before(f.col("closes_s"))
+    rows = (
         samples.join(f.broadcast(spans), "run_id", how="inner")
-        .select(*columns, "event_id", "phase", first.alias("first"), until.alias("until"))
+        .select(*columns, "event_id", "phase", first.alias("first"), stop.alias("until"))
         .where(f.col("until") > f.col("first"))
     )
-    return inside.select(*parts(samples, counts), middle_s().alias("middle_s"), "event_id", "phase")
+    return rows.select(*parts(samples, counts), middle_s().alias("middle_s"), "event_id", "phase")
 
 
 MEMBERSHIPS = "run_id string, machine string, from_s double, until_s double"
 
 
 def memberships(events: Iterable[Row]) -> list[tuple[str, str, float, float]]:
-    """Rows of `MEMBERSHIPS`: from when until when each machine was in the cluster that a policy had join, or let go, by
-    itself, in the middle of what is measured. Infinite where it was there as the run began, or is as it ends."""
+    """Return rows of `MEMBERSHIPS`: from when until when each machine was in the cluster that a policy had join, or let
+    go, by itself, in the middle of the measurement. Infinite if it was there as the run began, or is as it ends."""
     changes: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     by_policy = set()
     for event in sorted(events, key=lambda event: float(event["t_s"])):
         for name in event["machines"] or () if event["kind"] in POLICY_CHANGES else ():
             changes[event["run_id"], name].append((float(event["t_s"]), POLICY_CHANGES[event["kind"]]))
             by_policy |= {(event["run_id"], name)} if event["event_id"] else set()
-    return [(*key, *span) for key, found in changes.items() if key in by_policy for span in _spans(found)]
+    return [
+        (*key, *span)
+        for key, machine_changes in changes.items()
+        if key in by_policy
+        for span in _spans(machine_changes)
+    ]
 
 
 def _spans(changes: Sequence[tuple[float, str]]) -> Iterator[tuple[float, float]]:
-    """Of one machine's changes, in their order; one whose first is that it left was there before."""
+    """Yield spans of one machine's changes, in order; if the first is that it left, it was there before."""
     since_s = -inf if changes[0][1] == "left" else None
     for t_s, change in changes:
         if change == "joined" and since_s is None:
@@ -60,38 +65,39 @@ def _spans(changes: Sequence[tuple[float, str]]) -> Iterator[tuple[float, float]
 
 
 def of_members(samples: DataFrame, memberships: DataFrame) -> DataFrame:
-    """Without what was measured of these machines while they were not in the cluster; of others everything."""
+    """Return samples without those of these machines while they were not in the cluster; of others all."""
     columns = [f.col(f"`{name}`") for name in samples.columns]
     spans = memberships.groupBy("run_id", "machine").agg(f.collect_list(f.struct("from_s", "until_s")).alias("spans"))
     t_s = f.col("t_s")
-    inside = f.exists("spans", lambda span: (t_s > span["from_s"]) & (t_s <= span["until_s"]))
-    there = f.col("spans").isNull() | inside
-    return samples.join(f.broadcast(spans), ["run_id", "machine"], how="left").where(there).select(*columns)
+    in_span = f.exists("spans", lambda span: (t_s > span["from_s"]) & (t_s <= span["until_s"]))
+    is_member = f.col("spans").isNull() | in_span
+    return samples.join(f.broadcast(spans), ["run_id", "machine"], how="left").where(is_member).select(*columns)
 
 
 def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
-    """Mean cores, the distribution of utilisation over seconds, throttling, steal and memory of each machine and phase.
+    """Return mean cores, the distribution of utilisation over seconds, throttling, steal and memory of each machine and
+    phase.
 
     A line of several seconds weighs as many, in each interval those that it has there.
     """
-    used = f.try_divide("cpu_cores", "cpu_quota_cores")
+    utilisation = f.try_divide("cpu_cores", "cpu_quota_cores")
     seconds = line_seconds(f.col("dt_s"))
     deciles = [f.percentile("utilisation", f.lit(q / 100), seconds).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
-    described = machines.select("run_id", "machine", "joins_at_scale")
-    phased = in_intervals(intervals, samples, axes, ["throttled_ms"]).select(
+    joins = machines.select("run_id", "machine", "joins_at_scale")
+    rows = in_intervals(intervals, samples, axes, ["throttled_ms"]).select(
         "run_id",
         "event_id",
         "phase",
         "machine",
         "dt_s",
         "cpu_cores",
-        used.alias("utilisation"),
+        utilisation.alias("utilisation"),
         "throttled_ms",
         "steal_percent",
         "memory_bytes",
     )
     return (
-        phased.groupBy("run_id", "event_id", "phase", "machine")
+        rows.groupBy("run_id", "event_id", "phase", "machine")
         .agg(
             _mean_over_time("cpu_cores").alias("cores_mean"),
             _mean_over_time("utilisation").alias("utilisation_mean"),
@@ -101,7 +107,7 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
             _mean_over_time("memory_bytes").alias("memory_bytes_mean"),
             f.sum(seconds).cast("bigint").alias("samples"),
         )
-        .join(f.broadcast(described), ["run_id", "machine"], how="left")
+        .join(f.broadcast(joins), ["run_id", "machine"], how="left")
         .select("run_id", "event_id", "phase", "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
                 "utilisation_p10", "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "steal_percent_mean",
                 "memory_bytes_mean", "samples")
@@ -113,12 +119,12 @@ def _mean_over_time(name: str) -> Column:
 
 
 def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
-    """Utilisation and memory of each machine over the whole run, in windows that count from its first event.
+    """Return utilisation and memory of each machine over the whole run, in windows that count from its first event.
 
     Means are over time: a line of several seconds weighs as many in each window.
     """
-    used = f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation")
-    read = samples.select("run_id", "t_s", "dt_s", "machine", used, "memory_bytes")
+    utilisation = f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation")
+    read = samples.select("run_id", "t_s", "dt_s", "machine", utilisation, "memory_bytes")
     means = [_mean_over_time(name).alias(f"{name}_mean") for name in ("utilisation", "memory_bytes")]
     return (
         in_windows(read, zeros.select("run_id", f.lit(WHOLE_RUN).alias("event_id"), "zero_s"))
@@ -129,7 +135,8 @@ def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
 
 
 def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
-    """Bytes per second received and sent by each machine's interfaces, over the seconds in which they were measured."""
+    """Return bytes per second received and sent by each machine's interfaces, over the seconds in which they were
+    measured."""
     rates = [
         f.try_divide(f.sum(name), f.sum(f.when(f.col(name).isNotNull(), f.col("dt_s")))).alias(f"{name}_per_s")
         for name in ("rx_bytes", "tx_bytes")
@@ -143,22 +150,24 @@ def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFr
 
 
 def network_windows(samples: DataFrame, machines: DataFrame, axes: DataFrame) -> DataFrame:
-    """Bytes of the workers' machines on the experiment LAN, all together, in windows that count from each event. A line
-    counts whole seconds, so a window may be filled but for one at its edge (`line_seconds`)."""
-    ours = f.broadcast(machines.select("run_id", "machine"))
+    """Return bytes of the workers' machines on the experiment LAN, all together, in windows that count from each event.
+    A line counts whole seconds, so a window may be complete except for one at its edge (`line_seconds`)."""
+    worker_machines = f.broadcast(machines.select("run_id", "machine"))
     of_run = machines.groupBy("run_id").agg(f.array_sort(f.collect_set("machine")).alias("of_run"))
     bounds = f.broadcast(axes.select("run_id", "event_id", "zero_s", "first_s", "last_s"))
-    seen = (f.col("window_s") + WINDOW_S > f.col("first_s") - f.col("zero_s")) & (
+    is_observed = (f.col("window_s") + WINDOW_S > f.col("first_s") - f.col("zero_s")) & (
         f.col("window_s") < f.col("last_s") - f.col("zero_s")
     )
-    read = samples.where(f.col("interface") == EXPERIMENT_LAN).join(ours, ["run_id", "machine"], how="left_semi")
+    read = samples.where(f.col("interface") == EXPERIMENT_LAN).join(
+        worker_machines, ["run_id", "machine"], how="left_semi"
+    )
     columns = ("run_id", "t_s", "dt_s", "machine", "rx_bytes", "tx_bytes")
     measured_s = f.when(f.col("rx_bytes").isNotNull() & f.col("tx_bytes").isNotNull(), f.col("dt_s"))
     is_whole = f.col("measured_s") > WINDOW_S - SEVERAL_S
     return (
         in_windows(read.select(*columns), axes, ["rx_bytes", "tx_bytes"])
         .join(bounds, ["run_id", "event_id"], how="inner")
-        .where(seen)
+        .where(is_observed)
         .groupBy("run_id", "event_id", "window_s", "machine")
         .agg(f.sum(measured_s).alias("measured_s"), f.sum("rx_bytes").alias("rx_bytes"),
              f.sum("tx_bytes").alias("tx_bytes"))

@@ -1,4 +1,4 @@
-"""One number a run, event and metric, in long form: what claims, comparisons and the table of runs are made of.
+"""One number a run, event and metric, in long form: the basis of claims, comparisons and the table of runs.
 
 Numbers of a run as a whole have the event `e0`. Plain Python over small tables: a few rows an event or a window.
 """
@@ -21,8 +21,8 @@ Numbers = Mapping[str, float | None]
 
 
 def measurements(read: Reader) -> list[Row]:
-    """Every number. `censored`: the value is no time but the horizon that the run reached without converging, a bound
-    below it. `steady`: whether the sides that it rests on were."""
+    """Return every number. `censored`: the value is no time but the horizon that the run reached without converging, a
+    lower bound. `steady`: whether the sides that it rests on were."""
     parts = (
         throughput_levels,
         offered_rates,
@@ -42,16 +42,16 @@ def measurements(read: Reader) -> list[Row]:
         loading_times,
         utilities,
     )
-    found = [row for part in parts for row in part(read) if row["value"] is not None]
+    rows = [row for part in parts for row in part(read) if row["value"] is not None]
     steady = {(row["run_id"], row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
-    for row in found:  # False where any side was not steady; None where it rests on none, or one was not tested
+    for row in rows:  # False if any side was not steady; None if it rests on none, or one was not tested
         sides = [steady.get((row["run_id"], row["event_id"], side)) for side in metric(row["metric"]).steady_sides]
         row["steady"] = False if False in sides else True if sides and None not in sides else None
-    return found
+    return rows
 
 
 def _metric_rows(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ()) -> Iterator[Row]:
-    """A row a number; `row` is one with the keys, or they themselves."""
+    """Yield a row a number; `row` is one with the keys, or the keys themselves."""
     run_id, event_id = row[:2] if isinstance(row, tuple) else (row["run_id"], row["event_id"])
     for name, value in numbers.items():
         number = None if value is None else float(value)
@@ -60,7 +60,7 @@ def _metric_rows(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ())
 
 
 def _of_sides(found: Iterable[Row]) -> Iterator[Row]:
-    """Without the rests, which are parts of sides."""
+    """Yield rows without the rests, which are parts of sides."""
     return (row for row in found if row["phase"] != REST)
 
 
@@ -81,7 +81,7 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 
 def throughput_levels(read: Reader) -> Iterator[Row]:
-    """Mean throughput of the part that counts before and after, tuples/s, and the gain in percent."""
+    """Yield mean throughput of the part that counts before and after, tuples/s, and the gain in percent."""
     for key, sides in by_event(read("intervals")).items():
         mean = {row["phase"]: row["mean"] for row in sides}
         ratio = _share(mean.get("after"), mean.get("before"))
@@ -91,7 +91,7 @@ def throughput_levels(read: Reader) -> Iterator[Row]:
 
 
 def offered_rates(read: Reader) -> Iterator[Row]:
-    """Rates at the spouts, emitted and due, over the same parts."""
+    """Yield rates at the spouts, emitted and due, over the same parts."""
     windows = by_event(read("event_throughput"), "scope")
     for span in read("intervals"):
         for scope in ("spouts", "due"):
@@ -114,20 +114,20 @@ def downtimes(read: Reader) -> Iterator[Row]:
 
 
 def tuple_losses(read: Reader) -> Iterator[Row]:
-    """Tuples lost on all edges in each phase; by how much those after the event may be wrong, and their share of what
-    was sent."""
+    """Yield tuples lost on all edges in each phase; the possible error of those after the event, and their share of the
+    sent ones."""
     for (run_id, event_id, phase), edges in by_event(_of_sides(read("losses")), "phase").items():
-        lost, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
-        numbers: dict[str, float | None] = {f"lost_{phase}": lost}
+        loss, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
+        numbers: dict[str, float | None] = {f"lost_{phase}": loss}
         if phase == "after":
-            share = _share(lost, sent)
+            share = _share(loss, sent)
             numbers["lost_after_uncertainty"] = _total(_column_values(edges, "uncertainty"))
             numbers["lost_after_percent"] = None if share is None else 100 * share
         yield from _metric_rows((run_id, event_id), numbers)
 
 
 def late_emissions(read: Reader) -> Iterator[Row]:
-    """Tuples that sources never emitted, or late, in each phase; none where it is not known of every source."""
+    """Yield tuples that sources never emitted, or late, in each phase; none unless known of every source."""
     for (run_id, event_id, phase), sources in by_event(_of_sides(read("emissions")), "phase").items():
         for name in ("missed", "late"):
             counts = _column_values(sources, name)
@@ -136,54 +136,60 @@ def late_emissions(read: Reader) -> Iterator[Row]:
 
 
 def latencies(read: Reader) -> Iterator[Row]:
-    """What half and 95 % of all tuples keep to in the part that counts; nothing of records without histograms."""
+    """Yield the latencies that half and 95 % of all tuples keep to in the part that counts; none for records without
+    histograms."""
     for row in read("interval_latency"):
         yield from _metric_rows(row, {f"{name}_{row['phase']}": row[LATENCY_COLUMNS[name]] for name in LATENCIES})
 
 
 def untimed_shares(read: Reader) -> Iterator[Row]:
-    """What never came to a sink of the tuples due in the part that counts; nothing where that is not known. What was
-    lost is not in it: it is known of a whole side only, and most of it went with the event."""
-    behind, waiting = untimed.queues(read("activity"))
+    """Yield shares of the tuples due in the part that counts that never came to a sink; none if unknown. Lost tuples
+    are not included: they are known for a whole side only, and most of them are due to the event."""
+    spout_queues, queues = untimed.queues(read("activity"))
     tuples = untimed.tuples_of_windows(read("event_throughput"))
     timed = {(row["run_id"], row["event_id"], row["phase"]): row["n"] for row in read("interval_latency")}
     for span in read("intervals"):
         key, part = (span["run_id"], span["event_id"]), (span["start_s"], span["end_s"])
-        due, emitted = (tuples.get((*key, scope), {}) for scope in ("due", "spouts"))
-        never = untimed.never_emitted(due, emitted, behind.get(key, {}), 0.0, *part)
-        kept = untimed.growth(waiting.get(key, {}), *part)
-        offered, of_sinks = untimed.total(due, *part), timed.get((*key, span["phase"]))
-        if never is not None and kept is not None and offered and of_sinks:
-            share = untimed.percent(never + kept, min(offered, of_sinks + never + kept))
+        due_tuples, emitted = (tuples.get((*key, scope), {}) for scope in ("due", "spouts"))
+        missing = untimed.never_emitted(due_tuples, emitted, spout_queues.get(key, {}), 0.0, *part)
+        growth = untimed.growth(queues.get(key, {}), *part)
+        offered, of_sinks = untimed.total(due_tuples, *part), timed.get((*key, span["phase"]))
+        if missing is not None and growth is not None and offered and of_sinks:
+            share = untimed.percent(missing + growth, min(offered, of_sinks + missing + growth))
             yield from _metric_rows(key, {f"untimed_percent_{span['phase']}": share})
 
 
 def machine_loads(read: Reader) -> Iterator[Row]:
-    """Utilisation in percent of quota, its mean over the workers' machines, its spread, and the highest over the mean;
-    of all machines, the master too: the highest steal, and cores and MB together. But for steal each needs all machines
-    that it is of: who was not measured may have been the busiest.
+    """Yield utilisation in percent of quota, its mean over the workers' machines, its spread, and the highest over the
+    mean; of all machines, including the master: the highest steal, and cores and MB together. Except for steal each
+    needs all of its machines: one that was not measured may have been the busiest.
 
-    A machine counts from when it joined until an event released it, even where it is there and measured all the time.
+    A machine counts from when it joined until an event released it, even if it is there and measured all the time.
     """
-    described = read("machines")
-    absent, crashed = absent_machines(read("scale_events"), described), crashed_machines(read("events"))
-    for (run_id, event_id, phase), found in by_event(read("cpu"), "phase").items():
-        gone = absent.get((run_id, event_id, phase), set())
-        machines = [row for row in found if row["machine"] not in gone]
-        silent = _workers(described, run_id) - {row["machine"] for row in machines} - gone - crashed.get(run_id, set())
+    descriptions = read("machines")
+    absences, crashes = absent_machines(read("scale_events"), descriptions), crashed_machines(read("events"))
+    for (run_id, event_id, phase), cpu_rows in by_event(read("cpu"), "phase").items():
+        departures = absences.get((run_id, event_id, phase), set())
+        machines = [row for row in cpu_rows if row["machine"] not in departures]
+        unmeasured = (
+            _workers(descriptions, run_id)
+            - {row["machine"] for row in machines}
+            - departures
+            - crashes.get(run_id, set())
+        )
         workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
         shares = _column_values(workers, "utilisation_mean")
-        used = [] if silent or len(shares) < len(workers) else [100 * share for share in shares]
+        percents = [] if unmeasured or len(shares) < len(workers) else [100 * share for share in shares]
         cores, memory = (
             None
-            if silent or not machines or None in (row[name] for row in machines)
+            if unmeasured or not machines or None in (row[name] for row in machines)
             else sum(row[name] for row in machines)
             for name in ("cores_mean", "memory_bytes_mean")
         )
         numbers = {
-            "cpu_percent": _mean(used),
-            "cpu_spread_percent": max(used) - min(used) if used else None,
-            "cpu_imbalance": _share(max(used, default=None), _mean(used)),
+            "cpu_percent": _mean(percents),
+            "cpu_spread_percent": max(percents) - min(percents) if percents else None,
+            "cpu_imbalance": _share(max(percents, default=None), _mean(percents)),
             "cpu_steal_percent": max(_column_values(machines, "steal_percent_mean"), default=None),
             "cpu_cores": cores,
             "memory_mb": None if memory is None else memory / 1e6,
@@ -192,68 +198,70 @@ def machine_loads(read: Reader) -> Iterator[Row]:
 
 
 def network_loads(read: Reader) -> Iterator[Row]:
-    """What the workers' machines sent each other, MB/s: all that left one of them; the busiest machine, both ways, and
-    how much that is above their mean. Machines count as those of `machine_loads` do; where one of them was not measured
-    there are no numbers, unless it had crashed."""
-    described = read("machines")
-    absent, crashed = absent_machines(read("scale_events"), described), crashed_machines(read("events"))
+    """Yield traffic between the workers' machines, MB/s: all that left one of them; the busiest machine, both ways, and
+    its excess over their mean. Machines count as in `machine_loads`; if one of them was not measured there are no
+    numbers, unless it had crashed."""
+    descriptions = read("machines")
+    absences, crashes = absent_machines(read("scale_events"), descriptions), crashed_machines(read("events"))
     on_lan = [row for row in read("network") if row["interface"] == communication_costs.EXPERIMENT_LAN]
-    for (run_id, event_id, phase), found in by_event(on_lan, "phase").items():
-        there = _workers(described, run_id) - absent.get((run_id, event_id, phase), set())
-        machines = [row for row in found if row["machine"] in there]
-        silent = there - {row["machine"] for row in machines} - crashed.get(run_id, set())
+    for (run_id, event_id, phase), rows in by_event(on_lan, "phase").items():
+        workers = _workers(descriptions, run_id) - absences.get((run_id, event_id, phase), set())
+        machines = [row for row in rows if row["machine"] in workers]
+        unmeasured = workers - {row["machine"] for row in machines} - crashes.get(run_id, set())
         sent = _column_values(machines, "tx_bytes_per_s")
         received = _column_values(machines, "rx_bytes_per_s")
-        if silent or not machines or not len(machines) == len(sent) == len(received):
+        if unmeasured or not machines or not len(machines) == len(sent) == len(received):
             continue
-        both = [one + other for one, other in zip(sent, received, strict=True)]
+        totals = [one + other for one, other in zip(sent, received, strict=True)]
         numbers = {
             "network_mb_per_s": sum(sent) / 1e6,
-            "network_busiest_mb_per_s": max(both) / 1e6,
-            "network_imbalance": _share(max(both), _mean(both)),
+            "network_busiest_mb_per_s": max(totals) / 1e6,
+            "network_imbalance": _share(max(totals), _mean(totals)),
         }
         yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
 
 
 def _workers(described: Iterable[Row], run_id: str) -> set[str]:
-    """The machines of a run but for its master."""
+    """Return the machines of a run without its master."""
     return {row["machine"] for row in described if row["run_id"] == run_id}
 
 
 def communication(read: Reader) -> Iterator[Row]:
-    """Tuples between tasks, workers and machines, and what a new placement costs and saves."""
+    """Yield tuples between tasks, workers and machines, and the costs and savings of a new placement."""
     for key, numbers, censored in communication_costs.numbers(read):
         yield from _metric_rows(key, numbers, censored)
 
 
 def executor_moves(read: Reader) -> Iterator[Row]:
-    """Moves, and how far the joined machines' instances are from SP II-B's, new machines x instances / machines rounded
-    up (algorithm 2 runs `while slot < Ninstances`)."""
+    """Yield moves, and the distance of the joined machines' instances from SP II-B's, new machines x instances /
+    machines rounded up (algorithm 2 runs `while slot < Ninstances`)."""
     names = ("executors_before", "executors_after", "executors_moved", "tasks_moved", "tasks_moved_to_old_machines",
              "instances_on_joined")  # fmt: skip
     for row in read("moves"):
-        instances, joined, old = row["executors_before"], row["joined_machines"], row["old_machines"]
-        expected = -(-instances * joined // old) if instances is not None and joined and old else None
-        over = None if expected is None else row["instances_on_joined"] - expected
-        yield from _metric_rows(row, {name: row[name] for name in names} | {"instances_on_joined_over_expected": over})
+        instances, new_count, old_count = row["executors_before"], row["joined_machines"], row["old_machines"]
+        target = -(-instances * new_count // old_count) if instances is not None and new_count and old_count else None
+        excess = None if target is None else row["instances_on_joined"] - target
+        yield from _metric_rows(
+            row, {name: row[name] for name in names} | {"instances_on_joined_over_expected": excess}
+        )
 
 
 def worker_restarts(read: Reader) -> Iterator[Row]:
-    """Workers that restarted after the event, and those of them whose own executors had not changed."""
+    """Yield workers that restarted after the event, and those of them whose own executors had not changed."""
     for key, workers in by_event(read("slots")).items():
-        alive = [row for row in workers if row["seen_before"]]
-        again = [row for row in workers if row["restarts"] > 0]
+        survivors = [row for row in workers if row["seen_before"]]
+        restarts = [row for row in workers if row["restarts"] > 0]
         yield from _metric_rows(key, {
-            "workers_before": len(alive),
-            "workers_unaffected": sum(not row["changed"] for row in alive),
-            "workers_restarted": len(again),
-            "unaffected_workers_restarted": sum(not row["changed"] for row in again),
+            "workers_before": len(survivors),
+            "workers_unaffected": sum(not row["changed"] for row in survivors),
+            "workers_restarted": len(restarts),
+            "unaffected_workers_restarted": sum(not row["changed"] for row in restarts),
         })  # fmt: skip
 
 
 def machine_changes(read: Reader) -> Iterator[Row]:
-    """Machines that left for good or joined in an event, and how often it was asked for until it was carried out: of
-    the cluster, where a run has several topologies."""
+    """Yield machines that left for good or joined in an event, and the number of requests until it was carried out: for
+    the cluster, if a run has several topologies."""
     spans = read("scale_events")
     units = {row["run_id"] for row in spans}
     for row in spans:
@@ -270,11 +278,11 @@ def _name_count(names: Sequence[str] | None) -> int | None:
 
 
 def running_times(read: Reader) -> Iterator[Row]:
-    """From the request to the last executor running and its parts; censored where one never ran."""
-    bounded = ("request_to_running_s", "rebalance_s")
+    """Yield the time from the request to the last executor running and its parts; censored if one never ran."""
+    bounds = ("request_to_running_s", "rebalance_s")
     for row in read("running"):
-        names = ("request_to_decision_s", "request_to_applied_s", *bounded)
-        yield from _metric_rows(row, {name: row[name] for name in names}, bounded if row["censored"] else ())
+        names = ("request_to_decision_s", "request_to_applied_s", *bounds)
+        yield from _metric_rows(row, {name: row[name] for name in names}, bounds if row["censored"] else ())
 
 
 def loading_times(read: Reader) -> Iterator[Row]:
@@ -283,8 +291,8 @@ def loading_times(read: Reader) -> Iterator[Row]:
 
 
 def utilities(read: Reader) -> Iterator[Row]:
-    """Utility of a topology with a service level (HP 4.1, equations 1 and 2): its most where the level is met, and the
-    share that it comes to otherwise, in the mean over all windows of a side in which something was due or came (HP's
+    """Yield utility of a topology with a service level (HP 4.1, equations 1 and 2): its most if the level is met, and
+    otherwise the attained share, in the mean over all windows of a side in which something was due or came (HP's
     figures 16 and 17). 0 in a silence that is longer than usual. With two levels their mean (HP 7).
     """
     levels = {row["run_id"]: row for row in read("topologies") if row["max_utility"] is not None}
@@ -296,17 +304,19 @@ def utilities(read: Reader) -> Iterator[Row]:
     for key in sorted(throughput, key=lambda key: event_order(key[1])):
         if (level := levels.get(key[0])) is None:
             continue
-        served = served_windows(activity[key], throughput[key], key[0] in unthrottled)
-        before, after = ({s: came for s, came in served.items() if (s < 0) == early} for early in (True, False))
-        if key[0] not in usual:  # of its first event; half of a run's begin, for a start has silences of its own
+        service = served_windows(activity[key], throughput[key], key[0] in unthrottled)
+        before, after = (
+            {s: flag for s, flag in service.items() if (s < 0) == is_before} for is_before in (True, False)
+        )
+        if key[0] not in usual:  # of its first event; half of a run's beginning, because a start has its own silences
             silences = _silences([*before.values()][len(before) // 2 :])
             usual[key[0]] = max(silences, default=median_low([0, *_silences([*after.values()])]))
         shares: list[dict[float, float | None]] = []
         if (limit_ms := level["latency_ms"]) is not None:
             shares.append({row["window_s"]: limit_ms / max(limit_ms, row["mean_ms"]) for row in latency[key]})
-        if (least := level["juice"]) is not None:
+        if (level_juice := level["juice"]) is not None:
             values = {row["window_s"]: row["juice"] for row in juices[key]}
-            shares.append({s: None if value is None else min(1.0, value / least) for s, value in values.items()})
+            shares.append({s: None if value is None else min(1.0, value / level_juice) for s, value in values.items()})
         for side, windows in (("before", before), ("after", after)):
             means = [_mean_share(windows, each, usual[key[0]]) for each in shares]
             if means and None not in means:
@@ -315,20 +325,20 @@ def utilities(read: Reader) -> Iterator[Row]:
 
 def _silences(served: Sequence[bool]) -> list[int]:
     """Return how many windows are without a tuple between each two that have one; 0 between neighbours."""
-    return [later - place - 1 for place, later in pairwise(i for i, came in enumerate(served) if came)]
+    return [successor - place - 1 for place, successor in pairwise(i for i, flag in enumerate(served) if flag)]
 
 
 def _mean_share(served: Mapping[float, bool], shares: Mapping[float, float | None], usual: int) -> float | None:
-    """Mean over windows; those of a usual silence have the share of the one before it. None where none of the windows
-    with a tuple has a share, or one that is not known."""
-    known = {start: share for start, came in served.items() if came and (share := shares.get(start)) is not None}
-    if (any(served.values()) and not known) or any(shares.get(start, 0.0) is None for start in served):
+    """Return the mean over windows; those of a usual silence have the share of the one before it. None if none of the
+    windows with a tuple has a share, or one is unknown."""
+    by_start = {start: share for start, flag in served.items() if flag and (share := shares.get(start)) is not None}
+    if (any(served.values()) and not by_start) or any(shares.get(start, 0.0) is None for start in served):
         return None
-    last, values = next(iter(known.values()), None), list[float]()
-    for came, stretch in groupby(served, key=served.__getitem__):
+    last, values = next(iter(by_start.values()), None), list[float]()
+    for flag, stretch in groupby(served, key=served.__getitem__):
         starts = [*stretch]
-        if came:
-            values += [known[start] for start in starts if start in known]
+        if flag:
+            values += [by_start[start] for start in starts if start in by_start]
             last = values[-1] if values else last
         elif len(starts) > usual:
             values += [0.0] * len(starts)

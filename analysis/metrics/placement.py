@@ -1,5 +1,5 @@
-"""Placement before and after each event: executors moved, workers restarted, the others left alone or not; and how long
-it took from an event's request to the last executor running, and from the submission to all of them.
+"""Placement before and after each event: executors moved, workers restarted, the others left alone or not; and the time
+from an event's request to the last executor running, and from the submission to all of them.
 """
 
 from collections import defaultdict
@@ -14,26 +14,27 @@ from analysis.metrics.scale_events import event_spans, with_phase
 
 
 def last_placements(placements: DataFrame, spans: DataFrame) -> DataFrame:
-    """The last rounds before each event and before the next one in which every task of ours was placed."""
-    ours = placements.where(f.coalesce("kind", f.lit("")) != "system")
+    """Return the last rounds before each event and before the next one in which every task of ours was placed."""
+    rows = placements.where(f.coalesce("kind", f.lit("")) != "system")
     rounds = (
-        ours.groupBy("run_id", "t_s")
+        rows.groupBy("run_id", "t_s")
         .agg((f.count("*") == f.count("slot")).alias("placed"), f.max("rebalancing").alias("rebalancing"))
         .where(f.col("placed") & ~f.coalesce("rebalancing", f.lit(False)))
         .select("run_id", "t_s")
     )
-    chosen = (
+    last_rounds = (
         with_phase(rounds, event_spans(spans), f.col("t_s"))
         .groupBy("run_id", "event_id", "phase")
         .agg(f.max("t_s").alias("t_s"))
     )
-    return ours.join(f.broadcast(chosen), ["run_id", "t_s"], how="inner").select(
+    return rows.join(f.broadcast(last_rounds), ["run_id", "t_s"], how="inner").select(
         "run_id", "event_id", "phase", "component", "task", "first_task", "last_task", "slot", "machine"
     )
 
 
 def moves(settled: DataFrame, spans: DataFrame) -> DataFrame:
-    """Per event: executors whose slot or task range changed, tasks whose machine changed, what joined machines got."""
+    """Return per event the executors whose slot or task range changed, tasks whose machine changed, and joined
+    machines' share."""
     sides = (
         settled.groupBy("run_id", "event_id", "component", "task")
         .pivot("phase", ["before", "after"])
@@ -42,12 +43,12 @@ def moves(settled: DataFrame, spans: DataFrame) -> DataFrame:
     shape = f.broadcast(spans.select("run_id", "event_id", "joined", "machines_before"))
     heads_before = f.col("before.first_task") == f.col("task")
     heads_after = f.col("after.first_task") == f.col("task")
-    same = (
+    is_same = (
         (f.col("before.first_task") == f.col("after.first_task"))
         & (f.col("before.last_task") == f.col("after.last_task"))
         & (f.col("before.slot") == f.col("after.slot"))
     )
-    elsewhere = f.col("before.machine") != f.col("after.machine")
+    is_moved = f.col("before.machine") != f.col("after.machine")
     on_joined = f.array_contains("joined", f.col("after.machine"))
     return (
         sides.where(f.col("before").isNotNull() & f.col("after").isNotNull())
@@ -57,9 +58,9 @@ def moves(settled: DataFrame, spans: DataFrame) -> DataFrame:
         .agg(
             f.count_if(heads_before).alias("executors_before"),
             f.count_if(heads_after).alias("executors_after"),
-            f.count_if(heads_after & ~same).alias("executors_moved"),
-            f.count_if(elsewhere).alias("tasks_moved"),
-            f.count_if(elsewhere & ~on_joined).alias("tasks_moved_to_old_machines"),
+            f.count_if(heads_after & ~is_same).alias("executors_moved"),
+            f.count_if(is_moved).alias("tasks_moved"),
+            f.count_if(is_moved & ~on_joined).alias("tasks_moved_to_old_machines"),
             f.count_if(heads_after & on_joined).alias("instances_on_joined"),
         )
         .select("run_id", "event_id", "executors_before", "executors_after", "executors_moved", "tasks_moved",
@@ -68,20 +69,21 @@ def moves(settled: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def slots(settled: DataFrame, restarts: DataFrame, machines: DataFrame) -> DataFrame:
-    """Per event and slot: executors before and after, whether that set changed, how often the worker restarted."""
+    """Return per event and slot the executors before and after, whether that set changed, how often the worker
+    restarted."""
     label = f.concat_ws("-", "component", "first_task", "last_task")
     sets = (
         settled.groupBy("run_id", "event_id", "slot")
         .pivot("phase", ["before", "after"])
         .agg(f.array_sort(f.collect_set(label)))
     )
-    described = machines.select("run_id", "machine", "joins_at_scale")
+    joins = machines.select("run_id", "machine", "joins_at_scale")
     before, after = (f.coalesce(side, f.array().cast("array<string>")) for side in ("before", "after"))
     return (
         sets.join(restarts, ["run_id", "event_id", "slot"], how="left")
         .select("run_id", "event_id", "slot", f.substring_index("slot", ":", 1).alias("machine"), before.alias("b"),
                 after.alias("a"), "seen_before", "seen_after", "restarts")
-        .join(f.broadcast(described), ["run_id", "machine"], how="left")
+        .join(f.broadcast(joins), ["run_id", "machine"], how="left")
         .select("run_id", "event_id", "slot", "machine", "joins_at_scale", f.size("b").alias("executors_before"),
                 f.size("a").alias("executors_after"), (f.col("b") != f.col("a")).alias("changed"),
                 f.coalesce("seen_before", f.lit(False)).alias("seen_before"),
@@ -91,7 +93,7 @@ def slots(settled: DataFrame, restarts: DataFrame, machines: DataFrame) -> DataF
 
 
 def restarts(workers: DataFrame, spans: DataFrame) -> DataFrame:
-    """Per slot, after each event: how often its worker's pid changed or its count of lines began again."""
+    """Return per slot, after each event, how often its worker's pid changed or its count of lines began again."""
     after = f.col("phase") == "after"
     return (
         with_phase(process_starts(workers), event_spans(spans), f.col("t_s"))
@@ -106,15 +108,15 @@ def restarts(workers: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def process_starts(workers: DataFrame) -> DataFrame:
-    """Every worker line, at the end of its first second (`t_s`), with `began_again`: whether it is the first of another
-    process; null for a slot's first."""
+    """Return every worker line, at the end of its first second (`t_s`), with `began_again`: whether it is the first of
+    another process; null for a slot's first."""
     lines = Window.partitionBy("run_id", "machine", "port").orderBy("t_s")
-    again = (f.col("pid") != f.lag("pid").over(lines)) | (f.col("seq") < f.lag("seq").over(lines))
+    is_new = (f.col("pid") != f.lag("pid").over(lines)) | (f.col("seq") < f.lag("seq").over(lines))
     return workers.select(
         "run_id",
         f.concat_ws(":", "machine", "port").alias("slot"),
         first_second_s().alias("t_s"),
-        again.alias("began_again"),
+        is_new.alias("began_again"),
     )
 
 
@@ -124,23 +126,24 @@ Row = Mapping[str, Any]
 def time_to_running(
     settled: DataFrame, slots: DataFrame, workers: DataFrame, tasks: DataFrame, spans: DataFrame
 ) -> DataFrame:
-    """Per event that changed a worker's executors: seconds from its zero to the decision, to its application, and to
-    the first samples of all executors of the changed workers; `rebalance_s` is from the decision to those samples.
+    """Return per event that changed a worker's executors the seconds from its zero to the decision, to its application,
+    and to the first samples of all executors of the changed workers; `rebalance_s` is from the decision to those
+    samples.
 
     `censored`: an executor had left no sample when the next event or the end came; the time is then that horizon.
     """
     executors = executors_of_changed_workers(settled, slots)
     first = first_samples(executors, new_processes(workers, spans), tasks)
     horizon = f.col("last_s") - f.col("zero_s")
-    silent = f.count_if(f.col("first_s").isNull())
-    reached = (
+    silent_count = f.count_if(f.col("first_s").isNull())
+    times = (
         executors.join(first, ["run_id", "event_id", "task"], how="left")
         .groupBy("run_id", "event_id")
-        .agg(f.max("first_s").alias("running_s"), (silent > 0).alias("censored"))
+        .agg(f.max("first_s").alias("running_s"), (silent_count > 0).alias("censored"))
     )
     request_to_running = f.when(f.col("censored"), horizon).otherwise(_since_zero("running_s"))
     return (
-        reached.join(spans.drop("first_s"), ["run_id", "event_id"], how="inner")
+        times.join(spans.drop("first_s"), ["run_id", "event_id"], how="inner")
         .select("run_id", "event_id", _since_zero("decided_s").alias("request_to_decision_s"),
                 _since_zero("applied_s").alias("request_to_applied_s"),
                 request_to_running.alias("request_to_running_s"),
@@ -153,7 +156,7 @@ def _since_zero(column: str) -> Column:
 
 
 def executors_of_changed_workers(settled: DataFrame, slots: DataFrame) -> DataFrame:
-    """The first tasks of the executors that workers with a changed set of executors have after an event."""
+    """Return the first tasks of the executors that workers with a changed set of executors have after an event."""
     changed = slots.where(f.col("changed") & (f.col("executors_after") > 0)).select("run_id", "event_id", "slot")
     return (
         settled.where((f.col("phase") == "after") & (f.col("first_task") == f.col("task")))
@@ -163,8 +166,8 @@ def executors_of_changed_workers(settled: DataFrame, slots: DataFrame) -> DataFr
 
 
 def new_processes(workers: DataFrame, spans: DataFrame) -> DataFrame:
-    """Per event and slot: when the worker that has the new executors began. It is the first one after Storm was asked
-    to rebalance; where a slot has only one that began earlier after the request, that one."""
+    """Return per event and slot when the worker with the new executors began. It is the first one after the request to
+    Storm to rebalance; if a slot has only one that began earlier after the event's request, that one."""
     starts = process_starts(workers).where(f.coalesce("began_again", f.lit(True))).select("run_id", "slot", "t_s")
     requested_s = f.coalesce("applied_s", "zero_s")
     return (
@@ -182,11 +185,11 @@ def new_processes(workers: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def first_samples(executors: DataFrame, processes: DataFrame, tasks: DataFrame) -> DataFrame:
-    """When each task first had a sample from its worker's new process: the first second of it."""
-    due = executors.join(processes, ["run_id", "event_id", "slot"], how="inner")
+    """Return when each task first had a sample from its worker's new process: the first second of it."""
+    expected_tasks = executors.join(processes, ["run_id", "event_id", "slot"], how="inner")
     return (
         tasks.select("run_id", first_second_s().alias("t_s"), f.concat_ws(":", "machine", "port").alias("slot"), "task")
-        .join(f.broadcast(due), ["run_id", "slot", "task"], how="inner")
+        .join(f.broadcast(expected_tasks), ["run_id", "slot", "task"], how="inner")
         .where(f.col("t_s") >= f.col("begun_s"))
         .groupBy("run_id", "event_id", "task")
         .agg(f.min("t_s").alias("first_s"))
@@ -195,26 +198,26 @@ def first_samples(executors: DataFrame, processes: DataFrame, tasks: DataFrame) 
 
 
 def first_sample_of_tasks(tasks: DataFrame) -> DataFrame:
-    """When each task first had a sample: the first second of it."""
+    """Return when each task first had a sample: the first second of it."""
     first = f.min(first_second_s()).alias("first_s")
     return tasks.groupBy("run_id", "task").agg(first).select("run_id", "task", "first_s")
 
 
 def time_to_load(events: Sequence[Row], firsts: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:
-    """Per run: seconds from the submission until every task had a sample; null where one never had."""
-    submitted: dict[str, float] = {}
+    """Return per run the seconds from the submission until every task had a sample; null if one never had."""
+    submissions: dict[str, float] = {}
     for event in events:
         if event["kind"] == "topology_submitted":
-            submitted[event["run_id"]] = min(event["t_s"], submitted.get(event["run_id"], event["t_s"]))
+            submissions[event["run_id"]] = min(event["t_s"], submissions.get(event["run_id"], event["t_s"]))
     first = {(row["run_id"], row["task"]): row["first_s"] for row in firsts}
     tasks: dict[str, set[int]] = defaultdict(set)
     for row in components:
         tasks[row["run_id"]].add(row["task"])
     rows = []
-    for run_id, wanted in tasks.items():
-        if run_id in submitted:
-            reporting = [first[run_id, task] for task in wanted if first.get((run_id, task)) is not None]
-            loaded_s = max(reporting) - submitted[run_id] if len(reporting) == len(wanted) else None
-            rows.append({"run_id": run_id, "submit_to_loaded_s": loaded_s, "tasks": len(wanted),
+    for run_id, task_ids in tasks.items():
+        if run_id in submissions:
+            reporting = [first[run_id, task] for task in task_ids if first.get((run_id, task)) is not None]
+            loaded_s = max(reporting) - submissions[run_id] if len(reporting) == len(task_ids) else None
+            rows.append({"run_id": run_id, "submit_to_loaded_s": loaded_s, "tasks": len(task_ids),
                          "tasks_reporting": len(reporting)})  # fmt: skip
     return rows

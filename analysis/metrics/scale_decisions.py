@@ -1,8 +1,8 @@
-"""Scale decisions of each run, from its decision log (executors before and after, and moves), and ablation: what
-variants of Stela would have decided on the same observations.
+"""Scale decisions of each run, from its decision log (executors before and after, and moves), and ablation: the
+decisions of variants of Stela on the same observations.
 
-Ablation uses the observations of every complete run, whatever policy it ran: what a policy observed when the event
-came does not depend on what it was about to decide.
+Ablation uses the observations of every complete run, whatever policy it ran: a policy's observation at the event
+does not depend on its decision.
 """
 
 import json
@@ -32,10 +32,10 @@ from scheduler_plugins.service.messages import MessageError, observation_from_lo
 
 @dataclass(frozen=True)
 class ScaleDecision:
-    """One decision. Component -> executors; `moves`: existing executors that were given another slot.
+    """A decision. Component -> executors; `moves`: existing executors that were given another slot.
 
     `pressure`: input rate over processing rate of the congested ones, by Stela's test with its default parameters,
-    on what the policy saw. `scheduler`: one of Storm's own, which dealt everything out anew by itself.
+    on the policy's observation. `scheduler`: one of Storm's own, which placed all executors anew by itself.
     """
 
     run_id: str
@@ -49,36 +49,36 @@ class ScaleDecision:
     scheduler: str | None = None
 
     def outcome(self) -> tuple[Any, ...]:
-        """Equal for answers that change the same number of executors in the same way."""
+        """Return a key that is equal for answers that change the same number of executors in the same way."""
         parts = (self.before, self.after, self.moves)
         return (*(tuple(sorted(part.items())) for part in parts), self.released, self.scheduler)
 
     def cell(self, component: str) -> str:
-        """What changes at one component, for a table."""
+        """Return the change at one component, for a table."""
         before, after = self.before.get(component, 0), self.after.get(component, 0)
         if after != before:
             return f"{before} → {after}"
         if self.scheduler:
             return "anew"
-        moved = self.moves.get(component, 0)
-        return f"{moved} of {before} moved" if moved else "–"
+        count = self.moves.get(component, 0)
+        return f"{count} of {before} moved" if count else "–"
 
 
 def scale_decisions(run: RunPaths, variant: str, topology: str | None = None) -> list[ScaleDecision]:
-    """The last word on each event, about a topology of the run (None: its only one); one that was repeated counts as
-    one event."""
-    own = topology_document(readable_document(run), topology).get("id")
-    rounds = (each for each in read_timeline(run).rounds if _is_readable(each) and _decides(each.decision, own))
-    decisions = (_scale_decision(run.run_id, variant, own, each) for each in rounds)
+    """Return the last decision on each event, about a topology of the run (None: its only one); one that was repeated
+    counts as one event."""
+    document_id = topology_document(readable_document(run), topology).get("id")
+    rounds = (each for each in read_timeline(run).rounds if _is_readable(each) and _decides(each.decision, document_id))
+    decisions = (_scale_decision(run.run_id, variant, document_id, each) for each in rounds)
     return list({decision.event_id: decision for decision in decisions if decision is not None}.values())
 
 
 def _decides(decision: Json, own: str | None) -> bool:
-    """Something, and not of another topology only."""
-    concerned = {name for key in ("executors", "placement", "rebalance") for name in decision.get(key) or ()}
-    if own is not None and concerned:
-        return own in concerned
-    return bool(decision.get("settled") or concerned)
+    """Return whether it decides something, and not about another topology only."""
+    topologies = {name for key in ("executors", "placement", "rebalance") for name in decision.get(key) or ()}
+    if own is not None and topologies:
+        return own in topologies
+    return bool(decision.get("settled") or topologies)
 
 
 def _scale_decision(run_id: str, variant: str, own: str | None, each: Round) -> ScaleDecision | None:
@@ -98,24 +98,24 @@ def _scale_decision(run_id: str, variant: str, own: str | None, each: Round) -> 
 
 
 def _move_counts(topology: Topology, placement: Mapping[str, str]) -> dict[str, int]:
-    moved: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for component in topology.components:
         for executor in component.executors:
-            slot, now = placement.get(str(executor.first_task)), topology.placement.get(executor.first_task)
-            moved[component.name] += slot is not None and now is not None and slot != str(now)
-    return {name: number for name, number in moved.items() if number}
+            slot, current = placement.get(str(executor.first_task)), topology.placement.get(executor.first_task)
+            counts[component.name] += slot is not None and current is not None and slot != str(current)
+    return {name: number for name, number in counts.items() if number}
 
 
 def pressure(topology: Topology) -> dict[str, float]:
-    """Congested components with their input over processing rate (SP II-C); infinite where nothing is processed."""
+    """Return congested components with their input over processing rate (SP II-C); infinite if nothing is processed."""
     rules = stela.Parameters()
     flow = etp.topology_flow(topology, rules)
-    found = {}
-    for name, processed in flow.processing.items():
-        arriving = sum(rate for (_, target), rate in flow.inflow.items() if target == name)
-        if etp.is_congested(arriving, processed, name in flow.saturated, rules):
-            found[name] = arriving / processed if processed > 0 else inf
-    return found
+    ratios = {}
+    for name, output_rate in flow.processing.items():
+        input_rate = sum(rate for (_, target), rate in flow.inflow.items() if target == name)
+        if etp.is_congested(input_rate, output_rate, name in flow.saturated, rules):
+            ratios[name] = input_rate / output_rate if output_rate > 0 else inf
+    return ratios
 
 
 PAPER = "paper"
@@ -123,11 +123,11 @@ PAPER = "paper"
 
 @dataclass(frozen=True)
 class AblationRow:
-    """One variant at one event, over the runs. `differing` of `runs` answers are not the paper's rule's."""
+    """A variant at one event, over the runs. `differing` of `runs` answers are not the paper's rule's."""
 
     event_id: str
     variant: str
-    changed: str  # the parameters in which it differs from the paper's rule
+    changed: str  # the parameters that differ from the paper's rule
     runs: int
     differing: int
     answers: tuple[str, ...]  # the most frequent first
@@ -142,7 +142,7 @@ class AblationRow:
 
 
 def unread_rounds(paths: SeriesPaths) -> dict[str, int]:
-    """By complete run: lines of its events and decisions that are damaged, and rounds of an older version.
+    """Return by complete run the lines of its events and decisions that are damaged, and rounds of an older version.
 
     They are in no decision and in no ablation.
     """
@@ -156,7 +156,7 @@ def unread_rounds(paths: SeriesPaths) -> dict[str, int]:
 
 
 def unread_sentence(counts: Mapping[str, int]) -> str:
-    """Empty where everything was read."""
+    """Return a sentence on unread rounds; empty if everything was read."""
     if not counts:
         return ""
     runs = ", ".join(f"{run_id} ({count})" for run_id, count in counts.items())
@@ -173,25 +173,25 @@ def _is_readable(each: Round) -> bool:
 
 
 def ablation_rows(paths: SeriesPaths) -> list[AblationRow]:
-    """A line an event and variant, the paper's rule first; none where no log holds a scale event."""
+    """Return a line an event and variant, the paper's rule first; none if no log has a scale event."""
     complete = [row for row in rows(paths, "runs") if row["status"] == "complete"]
-    about = {name for parameters in VARIANTS.values() for name in parameters}
-    own = next((row["parameters"] for row in complete if row.get("policy") == "stela"), None)
-    common = {name: value for name, value in json.loads(own or "{}").items() if name not in about}
-    found = [row for run in complete for row in _replay_rows(paths, run["run_id"], common)]
-    keys = dict.fromkeys((operation_id(row), row["variant"]) for row in found)
+    ablation_names = {name for parameters in VARIANTS.values() for name in parameters}
+    policy_text = next((row["parameters"] for row in complete if row.get("policy") == "stela"), None)
+    base = {name: value for name, value in json.loads(policy_text or "{}").items() if name not in ablation_names}
+    lines = [row for run in complete for row in _replay_rows(paths, run["run_id"], base)]
+    keys = dict.fromkeys((operation_id(row), row["variant"]) for row in lines)
     order = {name: number for number, name in enumerate(VARIANTS)}
     return [
-        _ablation_row(event, variant, [row for row in found if (operation_id(row), row["variant"]) == (event, variant)])
+        _ablation_row(event, variant, [row for row in lines if (operation_id(row), row["variant"]) == (event, variant)])
         for event, variant in sorted(keys, key=lambda key: (event_order(key[0]), order[key[1]]))
     ]
 
 
 def _replay_rows(paths: SeriesPaths, run_id: str, common: Mapping[str, Any]) -> list[Row]:
-    """Rows of the last attempt at each event; `unread_rounds` counts what is left out."""
+    """Return rows of the last attempt at each event; `unread_rounds` counts the omitted ones."""
     rounds = [each.line for each in read_timeline(paths.run(run_id)).rounds if _is_readable(each)]
-    found = replay.ablate(rounds, common)
-    return list({(operation_id(row), row["variant"]): row for row in found}.values())
+    rows = replay.ablate(rounds, common)
+    return list({(operation_id(row), row["variant"]): row for row in rows}.values())
 
 
 def _ablation_row(event: str, variant: str, rows: Sequence[Row]) -> AblationRow:
@@ -203,8 +203,12 @@ def _ablation_row(event: str, variant: str, rows: Sequence[Row]) -> AblationRow:
 
 
 def _decision_text(row: Row) -> str:
-    grown = [f"{name} {before} → {after}" for of in row["executors"].values() for name, (before, after) in of.items()]
-    parts = [", ".join(sorted(grown))] if grown else []
+    changes = [
+        f"{name} {before} → {after}"
+        for executors in row["executors"].values()
+        for name, (before, after) in executors.items()
+    ]
+    parts = [", ".join(sorted(changes))] if changes else []
     parts += [f"releases {', '.join(sorted(row['release']))}"] if row["release"] else []
     text = "; ".join(parts) or f"nothing ({row['reason']})"
     return f"{text}; refused: {row['refused']}" if row["refused"] else text

@@ -1,4 +1,4 @@
-"""The events of each run's plan on its clock: the zero of each, what lies before and after it, what was done about it.
+"""The events of each run's plan on its clock: the zero of each, the time before and after it, and its decision.
 
 A run has a few events, so this is plain Python over rows that were collected. Every metric that is taken before and
 after an event has the key (run_id, event_id). `e0` stands for the run as a whole: the only row of a run without events.
@@ -21,8 +21,8 @@ def scale_event_rows(
     events: Iterable[Row], zeros: Iterable[Row], machines: Iterable[Row],
     spans_s: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Rows of the table `scale_events`; `zeros` gives each run's time axis, `machines` its description. `spans_s`: from
-    when until when those are there that arrive or depart meanwhile; they have no other events."""
+    """Return rows of the table `scale_events`; `zeros` gives each run's time axis, `machines` its description.
+    `spans_s`: from when until when topologies exist that arrive or depart meanwhile; they have no other events."""
     by_run: dict[str, list[Row]] = defaultdict(list)
     for event in sorted(events, key=lambda event: float(event["t_s"])):
         by_run[event["run_id"]].append(event)
@@ -38,7 +38,7 @@ def scale_event_rows(
 
 
 def _while_there(rows: list[dict[str, Any]], axis: Row, span_s: tuple[float, float] | None) -> Iterator[dict[str, Any]]:
-    """What came before an arrival does not lie before its zero, and nothing lies after a departure."""
+    """Cut rows to a topology's life: none before an arrival, and none after a departure."""
     for row in rows:
         if span_s is None:
             yield row
@@ -49,31 +49,32 @@ def _while_there(rows: list[dict[str, Any]], axis: Row, span_s: tuple[float, flo
 
 
 def events_of_run(events: Sequence[Row], axis: Row, machines: Collection[str] | None) -> list[dict[str, Any]]:
-    """The events of one run in the order in which they happened; `machines` at its start, None where nothing says."""
-    living = None if machines is None else set(machines)
-    planned = events_of_plan(events, "t_s")
-    if not planned:
-        whole = _span(axis, WHOLE_RUN, "none", float(axis["zero_s"]), None, None)
-        return [whole | {"machines_before": None if living is None else len(living)}]
+    """Return the events of one run in the order in which they happened; `machines` at its start, None if unknown."""
+    members = None if machines is None else set(machines)
+    plan = events_of_plan(events, "t_s")
+    if not plan:
+        row = _span(axis, WHOLE_RUN, "none", float(axis["zero_s"]), None, None)
+        return [row | {"machines_before": None if members is None else len(members)}]
     rows: list[dict[str, Any]] = []
-    for event, from_s in zip(planned, [None, *(each.zero_s for each in planned)], strict=False):
+    for event, from_s in zip(plan, [None, *(each.zero_s for each in plan)], strict=False):
         kind = event.request["event"] or ZEROS[event.request["kind"]]
         result = _event_result(event)
-        died = _names([line for line in event.span if line["kind"] == "scale_aborted"], "machines")
-        before = None if living is None else len(living.difference(died))
+        deaths = _names([line for line in event.span if line["kind"] == "scale_aborted"], "machines")
+        before = None if members is None else len(members.difference(deaths))
         span = _span(axis, event.event_id, kind, event.zero_s, from_s, event.until_s)
         rows.append(span | result | {"machines_before": before})
-        if living is not None:
+        if members is not None:
             down, back = ([e["machine"] for e in event.span if e["kind"] == k] for k in ("crashed", "restarted"))
-            joined, released = result["joined"], result["released"]
-            living = None if joined is None else living.difference(died, down, released).union(joined, back)
+            arrivals, departures = result["joined"], result["released"]
+            members = None if arrivals is None else members.difference(deaths, down, departures).union(arrivals, back)
     return rows
 
 
 def _span(
     axis: Row, event_id: str, kind: str, zero_s: float, from_s: float | None, until_s: float | None
 ) -> dict[str, Any]:
-    """`from_s`, `until_s` are null where the run itself begins or ends; `first_s`, `last_s` are what was observed."""
+    """Return a span. `from_s`, `until_s` are null if the run itself begins or ends; `first_s`, `last_s` are the
+    observed time."""
     return {
         "run_id": axis["run_id"], "event_id": event_id, "kind": kind, "zero_s": zero_s, "from_s": from_s,
         "until_s": until_s, "first_s": axis["first_s"] if from_s is None else from_s,
@@ -82,45 +83,45 @@ def _span(
 
 
 def _event_result(event: EventLines) -> dict[str, Any]:
-    """Return what became of an event: machines, attempts, and when the decision was taken that Storm then carried out.
+    """Return the result of an event: machines, attempts, and when the decision was taken that Storm then carried out.
 
     Machines and attempts are null in a log of others that has no more than the time of a scale event.
     """
     of_event = [line for line in event.span if operation_id(line) == event.event_id]
     requests = [line for line in of_event if line["kind"] in ZEROS]
     departures = [line for line in event.span if line["kind"] == "machines_left"]
-    joined, released = _changes(event.span, set(_names(requests, "joined")))
-    applied = [line for line in event.answers if line["kind"] == "applied" and line["ok"]]
-    carried_out = {line["decision_id"] for line in applied}
-    decided = [line for line in event.answers if line["kind"] == "decision" and line["decision_id"] in carried_out]
+    arrivals, removals = _changes(event.span, set(_names(requests, "joined")))
+    applications = [line for line in event.answers if line["kind"] == "applied" and line["ok"]]
+    carried_out = {line["decision_id"] for line in applications}
+    decisions = [line for line in event.answers if line["kind"] == "decision" and line["decision_id"] in carried_out]
     result = {
-        "joined": sorted(joined),
-        "released": sorted(released),
+        "joined": sorted(arrivals),
+        "released": sorted(removals),
         "given_back": len(_names([line for line in departures if line["given_back"]], "machines")),
         "attempts": len(requests),
     }
     is_silent = any(line["kind"] == "scale_requested" and line["joined"] is None for line in requests)
     return (dict.fromkeys(result) if is_silent else result) | {
-        # When what it had begun was over. What lasts until the run ends is not: it was watched in it.
+        # End of what it had begun. If it lasts until the run ends it has no end: it was part of the watch.
         "ended_s": max((line["t_s"] for line in of_event if line["kind"] in ENDS), default=None),
-        "decided_s": min((line["t_s"] for line in decided), default=None),
-        "applied_s": max((line["t_s"] for line in applied), default=None),
+        "decided_s": min((line["t_s"] for line in decisions), default=None),
+        "applied_s": max((line["t_s"] for line in applications), default=None),
     }
 
 
 def _changes(span: Sequence[Row], joined: set[str]) -> tuple[set[str], set[str]]:
-    """Who has joined and who has left when the span is over. `joined`: for the event itself, in all attempts; a policy
-    that acts by itself may have machines join and leave, and come back."""
-    released: set[str] = set()
+    """Return the machines that have joined and those that have left when the span is over. `joined`: for the event
+    itself, in all attempts; a policy that acts by itself may have machines join and leave, and come back."""
+    departures: set[str] = set()
     for event in span:
         names = set(event["machines"] or ())
         if event["kind"] == "machines_joined" and event["event_id"]:
-            joined, released = joined | (names - released), released - names
+            joined, departures = joined | (names - departures), departures - names
         elif event["kind"] == "machines_left":
-            joined, released = joined - names, released | (names - joined)
+            joined, departures = joined - names, departures | (names - joined)
         elif event["kind"] == "scale_aborted":
             joined = joined - names  # they died
-    return joined, released
+    return joined, departures
 
 
 def _names(events: Iterable[Row], column: str) -> list[str]:
@@ -131,17 +132,17 @@ SPANS = "run_id string, event_id string, zero_s double, from_s double, until_s d
 
 
 def split_at_ends(spans: Iterable[Row]) -> list[dict[str, Any]]:
-    """The spans (columns of `SPANS`) of runs in which something that an event had begun was over before the next one:
-    a further zero there, of an event `e1.rest`. What is after that one is the rest of the side."""
+    """Return the spans (columns of `SPANS`) of runs in which something that an event had begun was over before the next
+    one: a further zero there, of an event `e1.rest`. The time after that one is the rest of the side."""
     of_runs: dict[str, list[Row]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: float(span["zero_s"])):
         of_runs[span["run_id"]].append(span)
-    return [span for found in of_runs.values() if any(map(_has_rest, found)) for span in _split(found)]
+    return [span for run_spans in of_runs.values() if any(map(_has_rest, run_spans)) for span in _split(run_spans)]
 
 
 def _split(spans: Iterable[Row]) -> Iterator[dict[str, Any]]:
     columns = [column.split()[0] for column in SPANS.split(", ")]
-    begin: dict[str, float] = {}  # of the next span, where the one before it was split
+    begin: dict[str, float] = {}  # of the next span, if the one before it was split
     for row in spans:
         span = {name: row[name] for name in columns} | begin
         begin = {}
@@ -161,7 +162,7 @@ def _has_rest(span: Row) -> bool:
 
 
 def rests(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Of rows of spans that were split: those of the rests, as of their events."""
+    """Return rows of the rests of split spans, as of their events."""
     suffix = f".{REST}"
     return [
         {**row, "event_id": row["event_id"].removesuffix(suffix), "phase": REST}
@@ -174,12 +175,13 @@ def rests(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def event_spans(spans: DataFrame) -> DataFrame:
-    """Without the rows of runs in which nothing happened."""
+    """Return the spans without the rows of runs in which nothing happened."""
     return spans.where(f.col("event_id") != WHOLE_RUN)
 
 
 def with_phase(samples: DataFrame, spans: DataFrame, instant: Column) -> DataFrame:
-    """Samples with `event_id` and `phase`, `before` or `after`, once for every event whose span holds their instant."""
+    """Return samples with `event_id` and `phase`, `before` or `after`, once for every event whose span holds their
+    instant."""
     columns = [f.col(f"`{name}`") for name in samples.columns]
     bounds = f.broadcast(spans.select("run_id", "event_id", "zero_s", "from_s", "until_s"))
     return samples.join(bounds, "run_id", how="inner").where(within_span(instant)).select(
@@ -192,6 +194,6 @@ def phase_of(instant: Column) -> Column:
 
 
 def within_span(instant: Column) -> Column:
-    """Between the previous event and the next; both ends of a run are open."""
-    begun = f.col("from_s").isNull() | (instant > f.col("from_s"))
-    return begun & (f.col("until_s").isNull() | (instant <= f.col("until_s")))
+    """Return whether an instant is between the previous event and the next; both ends of a run are open."""
+    after_start = f.col("from_s").isNull() | (instant > f.col("from_s"))
+    return after_start & (f.col("until_s").isNull() | (instant <= f.col("until_s")))

@@ -1,8 +1,8 @@
-"""Throughput and downtime: what became of the tuples, in windows aligned to an event.
+"""Throughput and downtime: the fate of the tuples, in windows aligned to an event.
 
 Throughput (SP II-A) is tuples executed at sinks per second, spouts beside. `axes`: rows (run_id, event_id, zero_s,
-first_s, last_s), either of the runs as a whole or of each of their events. Spark sums what grows with the samples; what
-is made of windows is plain Python.
+first_s, last_s), either of the runs as a whole or of each of their events. Spark sums data that grows with the samples;
+data made from windows is plain Python.
 """
 
 from collections import defaultdict
@@ -24,22 +24,24 @@ Row = Mapping[str, Any]
 WINDOW_S = 10
 # Workers' lines end up to a second apart: closer to the edges of a run a window may miss some workers' counts.
 EDGE_S = 1.0
-# Machines that go on reporting this long after the last worker line show that the workers really were silent. Of lines
-# of a second; a longer one comes as much later.
+# Machines that go on reporting this long after the last worker line show that the workers really were silent. For
+# lines of a second; a longer one comes as much later.
 SILENCE_S = 5.0
 OVERLAP_S = 0.25
 
 
 def observation_times(workers: DataFrame, machines: DataFrame) -> DataFrame:
-    """Per run: the first sample of a worker, the last one, the last one of a machine's probe, and how long workers'
-    lines are."""
-    begun, ended, none = f.col("t_s") - f.col("dt_s"), f.col("t_s"), f.lit(None).cast("double")
-    both = workers.select("run_id", "dt_s", begun.alias("begun_s"), ended.alias("worker_s"), none.alias("machine_s"))
+    """Return per run the first sample of a worker, the last one, the last one of a machine's probe, and the length of
+    workers' lines."""
+    start_s, end_s, null = f.col("t_s") - f.col("dt_s"), f.col("t_s"), f.lit(None).cast("double")
+    samples = workers.select(
+        "run_id", "dt_s", start_s.alias("begun_s"), end_s.alias("worker_s"), null.alias("machine_s")
+    )
     probes = machines.select(
-        "run_id", none.alias("dt_s"), none.alias("begun_s"), none.alias("worker_s"), ended.alias("machine_s")
+        "run_id", null.alias("dt_s"), null.alias("begun_s"), null.alias("worker_s"), end_s.alias("machine_s")
     )
     return (
-        both.unionByName(probes)
+        samples.unionByName(probes)
         .groupBy("run_id")
         .agg(f.min("begun_s").alias("first_s"), f.max("worker_s").alias("worker_last_s"),
              f.max("machine_s").alias("machine_last_s"), usual_line_s().alias("line_s"))
@@ -50,8 +52,8 @@ def observation_times(workers: DataFrame, machines: DataFrame) -> DataFrame:
 def zeros(
     events: Iterable[Row], observed: Iterable[Row], spans_s: Mapping[str, tuple[float, float]] = MappingProxyType({})
 ) -> list[dict[str, Any]]:
-    """Per run: the zero of its time axis (its first event; else the first sample) and how far it was observed.
-    `spans_s`: from when until when those are there that arrive or depart meanwhile (infinite: all the time)."""
+    """Return per run the zero of its time axis (its first event; else the first sample) and the observed time.
+    `spans_s`: from when until when topologies exist that arrive or depart meanwhile (infinite: all the time)."""
     of_run = by_run(events)
     return [
         _zero(run, of_run.get(run["run_id"], []), *spans_s.get(run["run_id"], (-inf, inf)))
@@ -63,16 +65,16 @@ def _zero(run: Row, events: Sequence[Row], from_s: float, until_s: float) -> dic
     requests = [event["t_s"] for event in events if event["kind"] in ZEROS and event["event_id"]]
     ends = [event["t_s"] for event in events if event["kind"] in ("topology_killed", "run_ended")]
     ends += [until_s] if isfinite(until_s) else []
-    worker_s, known = run["worker_last_s"], [t for t in (min(ends, default=None), run["machine_last_s"]) if t]
-    bound = min(known, default=None)
+    worker_s, last_times = run["worker_last_s"], [t for t in (min(ends, default=None), run["machine_last_s"]) if t]
+    bound = min(last_times, default=None)
     late_s = SILENCE_S + max(0.0, (run.get("line_s") or 1) - 1)
-    silent = bound is not None and (worker_s is None or worker_s < bound - late_s)
+    is_silent = bound is not None and (worker_s is None or worker_s < bound - late_s)
     return {
         "run_id": run["run_id"],
         "zero_s": min(requests, default=run["first_s"]),
         "scaled": bool(requests),
         "first_s": from_s if isfinite(from_s) else run["first_s"],  # it was to work from then on
-        "last_s": bound if silent else min([worker_s, *ends]),
+        "last_s": bound if is_silent else min([worker_s, *ends]),
     }
 
 
@@ -80,12 +82,12 @@ def activity(
     tasks: DataFrame, spouts: DataFrame, unseen: DataFrame, workers: DataFrame, machines: DataFrame,
     components: DataFrame, axes: DataFrame,
 ) -> DataFrame:  # fmt: skip
-    """Per axis, window and component: tuples executed, mean tuples waiting, tuples emitted and due at spouts.
+    """Return per axis, window and component: tuples executed, mean tuples waiting, tuples emitted and due at spouts.
 
-    What fell due while a spout had no process (`unseen`: of `emissions.gap_seconds`) is due when it was; a window that
-    has any of which nobody knows is `due_unknown`, and its sum null. At a spout the tuples wait that are due and not
-    emitted. A row without a component stands for whatever was reported of that window, by workers or probes. A second
-    in which nobody reported a task's queue counts as an empty queue.
+    Tuples due while a spout had no process (`unseen`: of `emissions.gap_seconds`) count at their time; a window with
+    an unknown number of them is `due_unknown`, and its sum null. At a spout the tuples wait that are due and not
+    emitted. A row without a component stands for any report in that window, by workers or probes. A second
+    without a report of a task's queue counts as an empty queue.
     """
     columns = {
         "task": "int",
@@ -100,53 +102,53 @@ def activity(
         values = [(f.col(c) if c in known else f.lit(None)).cast(kind).alias(c) for c, kind in columns.items()]
         return samples.select("run_id", "t_s", "dt_s", *values)
 
-    everything = (
+    rows = (
         only(tasks, "task", "executed", "queue")
         .unionByName(only(spouts.withColumn("queue", f.col("behind")), "task", "queue", "emitted", "due"))
         .unionByName(only(unseen.withColumn("unknown", f.col("due").isNull()), "task", "due", "unknown"))
         .unionByName(only(workers))
         .unionByName(only(machines))
     )
-    waiting = f.sum(f.col("queue") * f.col("dt_s")) / WINDOW_S
-    unknown = f.coalesce(f.bool_or("unknown"), f.lit(False))
+    queue = f.sum(f.col("queue") * f.col("dt_s")) / WINDOW_S
+    is_unknown = f.coalesce(f.bool_or("unknown"), f.lit(False))
     return (
-        in_windows(everything, axes, ["executed", "emitted", "due"])
+        in_windows(rows, axes, ["executed", "emitted", "due"])
         .join(f.broadcast(components.select("run_id", "task", "component")), ["run_id", "task"], how="left")
         .groupBy("run_id", "event_id", "window_s", "component")
-        .agg(f.sum("executed").alias("executed"), waiting.alias("queue"), f.sum("emitted").alias("emitted"),
-             f.when(~unknown, f.sum("due")).alias("due"), unknown.alias("due_unknown"))
+        .agg(f.sum("executed").alias("executed"), queue.alias("queue"), f.sum("emitted").alias("emitted"),
+             f.when(~is_unknown, f.sum("due")).alias("due"), is_unknown.alias("due_unknown"))
         .select("run_id", "event_id", "window_s", "component", "executed", "queue", "emitted", "due", "due_unknown")
     )  # fmt: skip
 
 
 @dataclass
 class _WindowCounts:
-    """What was counted in the windows of one axis."""
+    """The counts in the windows of one axis."""
 
     reported: set[float] = field(default_factory=set)
-    has_tasks: bool = False  # or only probes and empty workers reported
+    has_tasks: bool = False  # else only probes and empty workers reported
     counts: dict[tuple[str, str], dict[float, int]] = field(default_factory=lambda: defaultdict(dict))
     due_unknown: set[float] = field(default_factory=set)
 
 
 def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:
-    """Tuples per second of every window of every axis: 0 where workers were silent, null where nobody reported, or
-    nobody knew all that fell due.
+    """Return tuples per second of every window of every axis: 0 if workers were silent, null without reports, or
+    if the number of due tuples is unknown.
 
-    Scopes: `sink` (a component), `total` (all sinks), `spouts` (emitted), `due` (offered); of the last two what was
-    measured, for other people's logs lack some, and nobody says what was due of spouts that never had a process.
-    `complete`: the window lies wholly inside what was observed.
+    Scopes: `sink` (a component), `total` (all sinks), `spouts` (emitted), `due` (offered); the last two as far as
+    measured, because other people's logs lack some, and due tuples of spouts that never had a process are unknown.
+    `complete`: the window lies wholly inside the observed time.
     """
     sinks: dict[str, set[str]] = defaultdict(set)
     for row in components:
         if row["sink"]:
             sinks[row["run_id"]].add(row["component"])
-    found: dict[tuple[str, str], _WindowCounts] = defaultdict(_WindowCounts)
+    counts: dict[tuple[str, str], _WindowCounts] = defaultdict(_WindowCounts)
     for row in activity:
-        _add_counts(found[row["run_id"], row["event_id"]], row, sinks[row["run_id"]])
+        _add_counts(counts[row["run_id"], row["event_id"]], row, sinks[row["run_id"]])
     return [
         row for axis in axes
-        for row in _axis_rows(axis, found[axis["run_id"], axis["event_id"]], sinks[axis["run_id"]])
+        for row in _axis_rows(axis, counts[axis["run_id"], axis["event_id"]], sinks[axis["run_id"]])
     ]  # fmt: skip
 
 
@@ -157,10 +159,10 @@ def _add_counts(into: _WindowCounts, row: Row, sinks: set[str]) -> None:
         into.reported.add(row["window_s"])
     if row["due_unknown"]:
         into.due_unknown.add(row["window_s"])
-    counted = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}
+    tuples_by_scope = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}
     if row["component"] in sinks:
-        counted |= {("sink", row["component"]): row["executed"], ("total", ""): row["executed"]}
-    for scope, tuples in counted.items():
+        tuples_by_scope |= {("sink", row["component"]): row["executed"], ("total", ""): row["executed"]}
+    for scope, tuples in tuples_by_scope.items():
         if tuples is not None:
             into.counts[scope][row["window_s"]] = into.counts[scope].get(row["window_s"], 0) + tuples
 
@@ -171,24 +173,25 @@ def _axis_rows(axis: Row, counts: _WindowCounts, sinks: set[str]) -> Iterator[di
     scopes += [("due", "")] if counts.counts["due", ""] else []
     for window_s, complete in grid(axis):
         for scope, component in scopes:
-            known = window_s in counts.reported and not (scope == "due" and window_s in counts.due_unknown)
+            is_known = window_s in counts.reported and not (scope == "due" and window_s in counts.due_unknown)
             tuples = counts.counts[scope, component].get(window_s, 0)
             yield {
                 "run_id": axis["run_id"], "event_id": axis["event_id"], "window_s": window_s, "scope": scope,
-                "component": component, "rate": tuples / WINDOW_S if known else None, "complete": complete,
+                "component": component, "rate": tuples / WINDOW_S if is_known else None, "complete": complete,
             }  # fmt: skip
 
 
 def grid(axis: Row) -> list[tuple[float, bool]]:
-    """Every window of an axis, and whether it lies wholly inside what was observed."""
+    """Return every window of an axis, and whether it lies wholly inside the observed time."""
     first, last = axis["first_s"] - axis["zero_s"], axis["last_s"] - axis["zero_s"]
     starts = [float(WINDOW_S * index) for index in range(floor(first / WINDOW_S), floor(last / WINDOW_S) + 1)]
-    inside = (first + EDGE_S, last - EDGE_S - WINDOW_S)
-    return [(start, inside[0] <= start <= inside[1]) for start in starts] if last >= first else []
+    limits = (first + EDGE_S, last - EDGE_S - WINDOW_S)
+    return [(start, limits[0] <= start <= limits[1]) for start in starts] if last >= first else []
 
 
 def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFrame:
-    """Stretches of whole seconds after each event, until the next, in which no sink executed anything: from, until.
+    """Return stretches of whole seconds after each event, until the next, in which no sink executed anything: from,
+    until.
 
     A line that executed anything makes every second busy that it overlaps by more than `OVERLAP_S`, so that lines out
     of step with the seconds leave no false zero.
@@ -200,7 +203,7 @@ def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFr
     last = f.floor(f.col("t_s") - f.col("zero_s") - OVERLAP_S)
     middle = f.floor(f.col("t_s") - f.col("dt_s") / 2 - f.col("zero_s"))  # of a line shorter than both overlaps
     seconds = f.when(first <= last, f.sequence(first, last)).otherwise(f.array(middle))
-    busy = (
+    activity_seconds = (
         tasks.where(f.col("executed") > 0)
         .select("run_id", "t_s", "dt_s", "task")
         .join(f.broadcast(sinks), ["run_id", "task"], how="left_semi")
@@ -209,11 +212,11 @@ def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFr
         .where((f.col("second") >= 0) & (f.col("second") < f.col("seconds")))
         .select("run_id", "event_id", "second")
     )
-    # What was observed ends like a silence ends: with a second that counts as busy.
+    # The observed time ends like a silence: with a second that counts as busy.
     ends = spans.select("run_id", "event_id", f.col("seconds").alias("second"))
     previous = f.lag("second", 1, -1).over(Window.partitionBy("run_id", "event_id").orderBy("second"))
     return (
-        busy.unionByName(ends)
+        activity_seconds.unionByName(ends)
         .select("run_id", "event_id", "second", (previous + 1).alias("from_second"))
         .where(f.col("second") > f.col("from_second"))
         .select("run_id", "event_id", "from_second", f.col("second").alias("until_second"))
@@ -221,8 +224,8 @@ def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFr
 
 
 def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any]]:
-    """Seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10. A topology
-    that arrives is down until it works; one that has departed is not."""
+    """Return seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10. A
+    topology that arrives is down until it works; one that has departed is not."""
     stretches: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for row in silences:
         stretches[row["run_id"], row["event_id"]].append((row["from_second"], row["until_second"]))
@@ -233,12 +236,12 @@ def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any
 
 
 def downtime_of_axis(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """A row of the table `downtime`. `stretches` of silence: from and until, in whole seconds after the zero."""
-    lengths = [until - start for start, until in stretches]
-    windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in stretches)
+    """Return a row of the table `downtime`. `stretches` of silence: from and until, in whole seconds after the zero."""
+    lengths = [stop - start for start, stop in stretches]
+    windows = sum(max(0, stop // WINDOW_S - -(-start // WINDOW_S)) for start, stop in stretches)
     seconds = floor(float(axis["last_s"] - axis["zero_s"]) - EDGE_S)  # whole ones that were observed
     return {
         "run_id": axis["run_id"], "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
         "longest_s": float(max(lengths, default=0)), "windows_at_zero_s": float(windows * WINDOW_S),
-        "lasts": any(until >= seconds and until - start >= WINDOW_S for start, until in stretches),
+        "lasts": any(stop >= seconds and stop - start >= WINDOW_S for start, stop in stretches),
     }  # fmt: skip

@@ -1,6 +1,7 @@
-"""Tuples from task to task in the parts of a run that count, and where both tasks were as they passed (MP III-C, IV-A).
+"""Tuples from task to task in the parts of a run that count, and the places of both tasks at that time (MP III-C,
+IV-A).
 
-Placement goes by time: the sender's line says where it was. Where the receiver was, the lines of its own worker say: a
+Placement goes by time: the sender's line gives its place. The receiver's place is given by the lines of its worker: a
 worker's process has the same tasks as long as it lives, so a task is with the process that had it last.
 """
 
@@ -14,22 +15,22 @@ PART = ("run_id", "event_id", "phase")
 
 
 def own_tasks(tasks: DataFrame) -> DataFrame:
-    """Without Storm's own."""
+    """Return tasks without Storm's own."""
     return tasks.where(~f.coalesce(f.startswith("component", f.lit(SYSTEM_PREFIX)), f.lit(False)))
 
 
 def stays(tasks: DataFrame) -> DataFrame:
-    """Where each task was, from when until when: a row a process that had it; `until_s` is null of the last. `tasks`:
-    samples with the `pid` of their line."""
-    begun = f.min(f.col("t_s") - f.col("dt_s"))
-    following = Window.partitionBy("run_id", "task").orderBy("from_s", "slot", "pid")
+    """Return the place of each task, from when until when: a row a process that had it; `until_s` is null for the last.
+    `tasks`: samples with the `pid` of their line."""
+    start = f.min(f.col("t_s") - f.col("dt_s"))
+    order = Window.partitionBy("run_id", "task").orderBy("from_s", "slot", "pid")
     processes = (
         tasks.groupBy("run_id", "task", "machine", "port", "pid")
-        .agg(begun.alias("from_s"))
+        .agg(start.alias("from_s"))
         .select("run_id", "task", _slot().alias("slot"), "machine", "pid", "from_s")
     )
-    until = f.lead("from_s").over(following)
-    return processes.select("run_id", "task", "slot", "machine", "from_s", until.alias("until_s"))
+    end = f.lead("from_s").over(order)
+    return processes.select("run_id", "task", "slot", "machine", "from_s", end.alias("until_s"))
 
 
 def _slot() -> Column:
@@ -37,7 +38,7 @@ def _slot() -> Column:
 
 
 def task_traffic(traffic: DataFrame, stays: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
-    """Tuples/s of each pair of tasks in each part that counts; a pair has a row for each pair of slots in it."""
+    """Return tuples/s of each pair of tasks in each part that counts; a pair has a row for each pair of slots in it."""
     sent = in_intervals(intervals, traffic, axes, ["n"]).select(
         *PART, "from", "to", _slot().alias("from_slot"), f.col("machine").alias("from_machine"),
         f.col("middle_s").alias("sent_s"), "n",
@@ -46,11 +47,13 @@ def task_traffic(traffic: DataFrame, stays: DataFrame, intervals: DataFrame, axe
         f.col("run_id").alias("stay_run"), f.col("task").alias("stay_task"), f.col("slot").alias("to_slot"),
         f.col("machine").alias("to_machine"), "from_s", "until_s",
     ))  # fmt: skip
-    there = (f.col("from_s") <= f.col("sent_s")) & (f.col("until_s").isNull() | (f.col("sent_s") < f.col("until_s")))
+    is_present = (f.col("from_s") <= f.col("sent_s")) & (
+        f.col("until_s").isNull() | (f.col("sent_s") < f.col("until_s"))
+    )
     is_receiver = (f.col("stay_run") == f.col("run_id")) & (f.col("stay_task") == f.col("to"))
     pair = ("from", "to", "from_slot", "from_machine", "to_slot", "to_machine")
     return (
-        sent.join(receivers, is_receiver & there, how="left")
+        sent.join(receivers, is_receiver & is_present, how="left")
         .groupBy(*PART, *pair)
         .agg(f.sum("n").alias("n"))
         .join(f.broadcast(_lengths(intervals)), list(PART), how="inner")
@@ -66,8 +69,8 @@ def tuple_rates(
     traffic: DataFrame, tasks: DataFrame, components: DataFrame, placements: DataFrame, intervals: DataFrame,
     axes: DataFrame,
 ) -> DataFrame:  # fmt: skip
-    """Per part that counts: what passed between tasks, workers and machines (`traffic`: of `task_traffic`), and what
-    bolts and Storm's ackers executed; the latter is unknown of a run that recorded no placement."""
+    """Return per part that counts the tuples between tasks, workers and machines (`traffic`: of `task_traffic`), and
+    those executed by bolts and Storm's ackers; the latter is unknown for a run that recorded no placement."""
     acked = placements.groupBy("run_id").agg(f.max(f.col("component") == ACKER).alias("acked"))
     return (
         _lengths(intervals)
@@ -95,9 +98,9 @@ def _passed(traffic: DataFrame) -> DataFrame:
 
 def _executed(tasks: DataFrame, components: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
     bolts = components.where(f.col("kind") == "bolt").select("run_id", "task", f.lit(True).alias("is_bolt"))
-    counted = tasks.select("run_id", "t_s", "dt_s", "task", "component", "executed")
+    samples = tasks.select("run_id", "t_s", "dt_s", "task", "component", "executed")
     return (
-        in_intervals(intervals, counted, axes, ["executed"])
+        in_intervals(intervals, samples, axes, ["executed"])
         .join(f.broadcast(bolts), ["run_id", "task"], how="left")
         .groupBy(*PART)
         .agg(

@@ -1,4 +1,4 @@
-"""By how much what was measured of a run may be wrong: lost tuples by what one line moves, latencies by clocks."""
+"""Possible measurement errors of a run: lost tuples by those that one line moves, latencies by clocks."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,9 +10,9 @@ from analysis.record.files import SeriesPaths, read_json_or_none
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
 
-UTILITY = "utility_"  # what the names of its two sides begin with
+UTILITY = "utility_"  # prefix of the names of its two sides
 Key = tuple[str, str, str]  # run, metric, event
-Errors = Mapping[Key, float | None]  # in the metric's unit; None: nobody knows
+Errors = Mapping[Key, float | None]  # in the metric's unit; None: unknown
 ClockErrors = Mapping[str, float | None]  # by run, ms
 
 
@@ -22,7 +22,7 @@ def has_latency_level(topologies: Iterable[Row]) -> bool:
 
 
 def clock_errors(paths: SeriesPaths) -> ClockErrors | None:
-    """Return by how much each run's latencies may be wrong; None of simulated runs, which have one clock."""
+    """Return the possible error of each run's latencies; None for simulated runs, which have one clock."""
     if any(map(is_simulated, rows(paths, "runs"))):
         return None
     windows = defaultdict(list)

@@ -1,6 +1,6 @@
 """Tuples that have no latency, because they never came to a sink, in windows of an event: missed, or still waiting.
 
-By start of window, s after the event. What was lost is counted on each side of an event only (`losses`).
+By start of window, s after the event. Lost tuples are counted on each side of an event only (`losses`).
 """
 
 from collections import defaultdict
@@ -12,24 +12,24 @@ from analysis.record.event_timeline import event_id_of
 
 Row = Mapping[str, Any]
 Key = tuple[str, str]  # run, event
-Tuples = Mapping[float, float | None]  # None: nobody knew all of them
+Tuples = Mapping[float, float | None]  # None: not all of them are known
 
 # With half a percent untimed, 95 % of the others are at least 94.5 and at most 95.5 % of all.
 MOST_UNTIMED_PERCENT = 0.5
-LATENCY, UNTIMED = "latency_all_", "untimed_percent_"  # begins of the names of metrics
+LATENCY, UNTIMED = "latency_all_", "untimed_percent_"  # prefixes of the names of metrics
 TOO_MANY = f"more than {MOST_UNTIMED_PERCENT:g} % of a run's tuples have no latency, or nobody knows"
 
 
 def share_of(latency: str) -> str:
-    """The metric that says how many tuples have no latency on the side that this one is of."""
+    """Return the metric for how many tuples have no latency on this metric's side."""
     return f"{UNTIMED}{latency.rpartition('_')[2]}"
 
 
 def carry_verdict(shares: Sequence[float], runs: int, *, any_on_record: bool) -> bool:
-    """Whether latencies of the steady parts of so many runs may have a verdict: of each it is known that few tuples
-    have none, by `shares`, in percent.
+    """Return whether latencies of the steady parts of so many runs may have a verdict: each is known to have few tuples
+    without one, by `shares`, in percent.
 
-    Where no share of any run is on record (older analyses, sources that are not ours) they count as they did.
+    If no share of any run is on record (older analyses, sources that are not ours) they count as they did.
     """
     return not any_on_record or (len(shares) >= runs and max(shares, default=0.0) <= MOST_UNTIMED_PERCENT)
 
@@ -37,7 +37,8 @@ def carry_verdict(shares: Sequence[float], runs: int, *, any_on_record: bool) ->
 def never_emitted(
     due: Tuples, emitted: Tuples, behind: Mapping[float, float], missed: float | None, start: float, end: float
 ) -> float | None:
-    """Missed or waiting at spouts; at one without a process nobody says what waits, but it was due and not emitted."""
+    """Return tuples missed or waiting at spouts; without a process a queue is not reported, but it is due and not
+    emitted."""
     at_spouts = growth(behind, start, end)
     offered, sent = total(due, start, end), total(emitted, start, end)
     if at_spouts is None or missed is None or (due and offered is None):
@@ -46,36 +47,36 @@ def never_emitted(
 
 
 def growth(waiting: Mapping[float, float], start: float, end: float) -> float | None:
-    """By how many tuples more wait in the last of these windows than in the one before the first; 0 for fewer."""
+    """Return how many more tuples wait in the last of these windows than in the one before the first; 0 if fewer."""
     last = waiting.get(end - WINDOW_S)
     return None if last is None else max(0.0, last - waiting.get(start - WINDOW_S, 0.0))
 
 
 def total(tuples: Tuples, start: float, end: float) -> float | None:
-    """None where a part is not known."""
+    """Return the total; None if a part is unknown."""
     parts = [n for window, n in tuples.items() if start <= window < end]
-    known = [n for n in parts if n is not None]
-    return sum(known) if parts and len(known) == len(parts) else None
+    numbers = [n for n in parts if n is not None]
+    return sum(numbers) if parts and len(numbers) == len(parts) else None
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
-    """None where one of them is not known, or there is nothing to have a part of."""
+    """Return the percentage; None if a number is unknown, or the whole is 0."""
     return None if part is None or not whole else 100 * part / whole
 
 
 def queues(activity: Iterable[Row]) -> tuple[dict[Key, dict[float, float]], dict[Key, dict[float, float]]]:
     """Tuples that wait in each window, at spouts (due, and not emitted) and at the other components."""
-    behind: dict[Key, dict[float, float]] = defaultdict(lambda: defaultdict(float))
-    waiting: dict[Key, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    spout_queues: dict[Key, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    other_queues: dict[Key, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for row in activity:
         if row["queue"] is not None:
-            place = waiting if row["emitted"] is None else behind
+            place = other_queues if row["emitted"] is None else spout_queues
             place[row["run_id"], event_id_of(row)][row["window_s"]] += row["queue"]
-    return behind, waiting
+    return spout_queues, other_queues
 
 
 def tuples_of_windows(throughput: Iterable[Row]) -> dict[tuple[str, str, str], dict[float, float | None]]:
-    """By run, event and scope the tuples of each whole window."""
+    """Return by run, event and scope the tuples of each whole window."""
     tuples: dict[tuple[str, str, str], dict[float, float | None]] = defaultdict(dict)
     for row in throughput:
         if row["complete"] and not row["component"]:
