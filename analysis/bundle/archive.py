@@ -1,4 +1,4 @@
-"""A `.tar.gz` whose bytes depend on names and contents only: sorted, without times, owners or the machine's name."""
+"""Write a `.tar.gz` whose bytes depend on names and contents only: sorted, without times, owners or host name."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LEAST_TUPLES = 100
 
 @dataclass(frozen=True)
 class HopRow:
-    """One side of one event: the rest of the mean latency (ms), and the hops of a mean tuple."""
+    """A side of one event: the rest of the mean latency (ms), and the hops of a mean tuple."""
 
     ms: float
     local: float

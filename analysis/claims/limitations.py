@@ -349,7 +349,7 @@ def lasting_weaknesses(claim: Claim, experiment: Experiment, blocks: int) -> tup
 def _lasting_weaknesses(claim: Claim, experiment: Experiment) -> tuple[str, ...]:
     bounds, paced = attainable(claim, experiment), paced_percent(claim, experiment)
     certainty = f"by the closed form it cannot fail: {bounds.why}" if bounds and bounds.is_within(claim.region) else ""
-    unless_saturated = ""  # of paced sources' output, whatever a placement is worth
+    unless_saturated = ""  # of paced sources' output, for any placement
     if paced is not None and claim.region.low < paced < claim.region.high:
         unless_saturated = f"{paced_words(claim, paced)}; otherwise it cannot fail"
     further_notes = (_early_end(claim, experiment), certainty, unless_saturated, _rule_outside(claim, experiment))

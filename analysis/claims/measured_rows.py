@@ -1,4 +1,4 @@
-"""One claim + measurements -> its row by the measurements alone, whatever can come out in the experiment.
+"""A claim + measurements -> its row by the measurements alone, even if it cannot come out in the experiment.
 
 A number is estimated, and compared with the claim's region. `reproduced`: the whole 95 % interval lies in it;
 `differs`: none of it does; else `undecided`. A check of each run needs no estimate.
@@ -38,7 +38,7 @@ VERDICTS_OF_PLACES = {Place.INSIDE: REPRODUCED, Place.OUTSIDE: DIFFERS, Place.OP
 
 
 def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
-    """Return the row by the measurements alone, whatever can come out in the experiment."""
+    """Return the row by the measurements alone, even if it cannot come out in the experiment."""
     names = claim.variants
     missing_names = [variant for variant in names if not measured.of(claim, variant)]
     if missing_names:

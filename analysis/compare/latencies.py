@@ -232,7 +232,7 @@ def _untimed(run_id: str, event: WatchedEvent, counts: Mapping[int, float], sinc
 def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
     """Return (run, event) -> its watch, for every event that was watched for a whole window or more.
 
-    Nothing of runs whose lines have no histograms.
+    Runs whose lines have no histograms are left out.
     """
     throughput = read("event_throughput")
     whole, rates = _whole_windows(throughput), untimed.tuples_of_windows(throughput)

@@ -1,4 +1,5 @@
-"""One number a run, event and metric, in long form: the basis of claims, comparisons and the table of runs.
+"""Measurements in long form, one number a run, event and metric: the basis of claims, comparisons and the table of
+runs.
 
 Numbers of a run as a whole have the event `e0`. Plain Python over small tables: a few rows an event or a window.
 """

@@ -125,7 +125,7 @@ class EventMark:
 
 @dataclass(frozen=True)
 class EventOutcome:
-    """One event of the plan as it happened: request, decision, application and results."""
+    """An event of the plan as it happened: request, decision, application and results."""
 
     event_id: str
     kind: str

@@ -1,4 +1,4 @@
-"""Which series and runs were simulated, and the real time of a run. All code that chooses among series, or shows the
+"""Tests for simulated series and runs, and the real time of a run. All code that chooses among series, or shows the
 time of a measurement, uses this.
 """
 

@@ -1,7 +1,7 @@
-"""Other people's logs -> a series as our own runs leave it, so that tables, metrics, figures and report are the same.
+"""Other people's logs -> a series in our own format, so that tables, metrics, figures and report are the same.
 
-A reader turns lines into *samples* (`analysis.ingest.readers.series_folder`); everything after that is common. What a
-log does not say (queues, CPU, placement, offered rate) stays null. See docs/records.md.
+A reader turns lines into *samples* (`analysis.ingest.readers.series_folder`); everything after that is common. Data
+that a log lacks (queues, CPU, placement, offered rate) stays null. See docs/records.md.
 """
 
 import time
@@ -36,10 +36,10 @@ def read(
     options: Mapping[str, Any] | None = None,
     spark: "SparkSession | None" = None,
 ) -> Path:
-    """Read logs of one format into the series `target/<name>/<date>-<time>-<digest>`; returns its folder.
+    """Read logs of one format into the series `target/<name>/<date>-<time>-<digest>`; return its folder.
 
     `target`: the root of results. `name`: the experiment, `family/name`; claims about it are judged with these runs.
-    `options`: options of all files; what stands in `<file>.yaml` beside a file goes first. `spark`: used and left
+    `options`: options of all files; those in `<file>.yaml` beside a file take precedence. `spark`: used and left
     running; else a session is started and stopped. Raises ConfigurationError before anything is written.
     """
     reader = reader_of(format)
@@ -47,9 +47,9 @@ def read(
     sources = [contract.source_with_options(reader, Path(file), options or {}) for file in files]
     contract.check_formats(format, sources, READERS)
     total = sum(source.file.stat().st_size for source in sources)
-    running = spark or session.spark(raw_bytes=total)
-    with session.stopped_afterwards(running) if spark is None else nullcontext():
-        return write_series(running, format, reader, sources, Path(target) / experiment, stamp(time.time()))
+    spark_session = spark or session.spark(raw_bytes=total)
+    with session.stopped_afterwards(spark_session) if spark is None else nullcontext():
+        return write_series(spark_session, format, reader, sources, Path(target) / experiment, stamp(time.time()))
 
 
 def reader_of(format: str) -> Reader:
@@ -59,7 +59,7 @@ def reader_of(format: str) -> Reader:
 
 
 def check_name(name: str) -> str:
-    """An experiment's name has two parts, for results are found by `results/<family>/<name>/<series>`."""
+    """Check an experiment's name; it has two parts, because results are found by `results/<family>/<name>/<series>`."""
     parts = name.split("/")
     if len(parts) != 2 or not all(part.replace("_", "a").replace("-", "a").isalnum() for part in parts):
         raise ConfigurationError(f"name is {name!r}; give family/name of letters, digits, - and _, such as old/star")

@@ -1,7 +1,7 @@
-"""What a reader is (a pattern, an example of a line for messages, its options, lines -> samples), and what is common
-to all readers before it: options of a file and text -> parsed and damaged lines.
+"""The contract of a reader (a pattern, an example of a line for messages, its options, lines -> samples), and the steps
+before all readers: options of a file and text -> parsed and damaged lines.
 
-Options are what the caller gives and, over it, what stands in `<file>.yaml` beside the file. The check of a file's
+Options come from the caller and, with precedence, from `<file>.yaml` beside the file. The check of a file's
 beginning needs no Spark; the whole of a file never leaves Spark.
 """
 
@@ -22,14 +22,14 @@ from barograph.errors import ConfigurationError
 
 
 class Options(BaseModel):
-    """What a log does not say about itself; every reader adds its own fields."""
+    """The facts that a log lacks; every reader adds its own fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file to read and what is known of it."""
+    """A file to read, with its options."""
 
     file: Path
     options: Options
@@ -37,7 +37,7 @@ class Source:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What becomes of one run's `run.json` and `events.jsonl`. `sinks` None: found in the samples."""
+    """The input of one run's `run.json` and `events.jsonl`. `sinks` None: found in the samples."""
 
     run: str
     variant: str
@@ -50,7 +50,7 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Reader:
-    """`pattern` is valid in Python and in Java; its groups become the string columns `groups`, in order.
+    """A reader. `pattern` is valid in Python and in Java; its groups become the string columns `groups`, in order.
 
     `samples`: parsed lines (the groups as strings, `file`) -> frame of `samples.COLUMNS`.
     `runs`: parsed lines -> the facts of every run; may raise ConfigurationError. `run_of_file`: file -> its first run.
@@ -66,16 +66,16 @@ class Reader:
 
 
 def source_with_options(reader: Reader, file: Path, options: Mapping[str, Any]) -> Source:
-    """A file with its options; ConfigurationError names file, field, value and what is allowed."""
+    """Return a file with its options; ConfigurationError names file, field, value and what is allowed."""
     if not file.is_file():
         raise ConfigurationError(f"{file}: no such file")
-    beside = options_file(file)
-    merged = {**options, **_options_document(beside)}
+    path = options_file(file)
+    merged = {**options, **_options_document(path)}
     try:
         return Source(file.absolute(), reader.options.model_validate(merged))
     except ValidationError as error:
-        where = beside if beside.is_file() else "options"
-        raise ConfigurationError(f"{where}: {_option_fault(error, reader)}") from error
+        place = path if path.is_file() else "options"
+        raise ConfigurationError(f"{place}: {_option_fault(error, reader)}") from error
 
 
 def options_file(file: Path) -> Path:
@@ -107,21 +107,21 @@ def _option_fault(error: ValidationError, reader: Reader) -> str:
 
 CHECK_LINES = 1000
 EXCERPT_CHARACTERS = 80
-# More damaged lines than good ones: a file of another kind that happens to hold some lines of ours.
+# More damaged lines than good ones: a file of another kind that happens to contain some lines of ours.
 DAMAGED_SHARE = 0.5
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank, with their numbers from 1; `.gz` is unpacked on the way."""
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt", encoding="utf-8", errors="replace") as text:
+    """Yield lines that are not blank, with their numbers from 1; `.gz` is unpacked on the way."""
+    opener = gzip.open if file.suffix == ".gz" else open
+    with opener(file, "rt", encoding="utf-8", errors="replace") as text:
         for number, line in enumerate(text, 1):
             if line.strip():
                 yield number, line.rstrip("\r\n")
 
 
 def check_formats(format: str, sources: Sequence[Source], readers: Mapping[str, Reader]) -> None:
-    """Refuse what is empty, given twice or of another format, by the beginning of each file."""
+    """Refuse files that are empty, given twice or of another format, by the beginning of each."""
     if not sources:
         raise ConfigurationError(f"no file was given; give one or more {format} logs")
     names = [source.file for source in sources]
@@ -158,19 +158,19 @@ def _format_error(
 
 
 def read_text(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
-    """Every line that is not blank: `file` (its path) and `line`."""
+    """Return every line that is not blank: `file` (its path) and `line`."""
     path = f.regexp_replace(f.url_decode(f.col("_metadata.file_path")), "^file:/+", "/")
     frame = spark.read.schema("value string").text([_escape_glob(source.file) for source in sources])
     return frame.where(f.trim("value") != "").select(path.alias("file"), f.col("value").alias("line"))
 
 
 def _escape_glob(file: Path) -> str:
-    """Spark reads a path as a glob."""
+    """Escape a path, because Spark reads it as a glob."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(file))
 
 
 def parse_lines(text: DataFrame, reader: Reader) -> DataFrame:
-    """`file`, `damaged` (the beginning of a line that does not fit, else null), and a string column a group."""
+    """Return `file`, `damaged` (the beginning of a line that does not fit, else null), and a string column a group."""
     pattern = reader.pattern
     columns = [f.regexp_extract("line", pattern, number).alias(group) for number, group in enumerate(reader.groups, 1)]
     fits: Column = f.regexp_like("line", f.lit(pattern))
@@ -178,7 +178,7 @@ def parse_lines(text: DataFrame, reader: Reader) -> DataFrame:
 
 
 def count_lines(parsed: DataFrame, format: str, reader: Reader) -> dict[str, tuple[int, int]]:
-    """Lines and damaged lines of every file; a file of mostly damaged lines is refused."""
+    """Return lines and damaged lines of every file; a file of mostly damaged lines is refused."""
     rows = parsed.groupBy("file").agg(f.count("*").alias("lines"), f.count("damaged").alias("damaged")).collect()
     for row in rows:
         if row.damaged > DAMAGED_SHARE * row.lines:
@@ -189,5 +189,5 @@ def count_lines(parsed: DataFrame, format: str, reader: Reader) -> dict[str, tup
 
 
 def first_mismatch(file: Path, reader: Reader) -> tuple[int, str]:
-    """Streams through the file: only a message needs it."""
+    """Stream through the file to find the first line that does not fit, for a message."""
     return next((number, line) for number, line in numbered_lines(file) if not re.search(reader.pattern, line))

@@ -1,9 +1,9 @@
-"""Samples, the one shape that every reader ends in, and their way into a series' folder (docs/contracts.md).
+"""Samples, the one format of every reader's output, and their way into a series' folder (docs/contracts.md).
 
 A sample says: in the `dt_s` seconds up to `t_s` this task emitted, transferred and executed so many tuples. Foreign
 samples are longer than our second and out of step with our windows; each is cut at the windows' edges, and its tuples
-are dealt to the pieces by their length, in whole tuples, so that no tuple is made or lost. Within a sample a log says
-nothing about when: a change is located no more sharply than its interval. Worker lines are written by Spark, the
+are shared among the pieces by their length, in whole tuples, so that the total stays the same. The time within a sample
+is unknown: a change is located no more sharply than its interval. Worker lines are written by Spark, the
 small files about each run by this process.
 """
 
@@ -28,12 +28,13 @@ from barograph.errors import ConfigurationError
 
 SAMPLE_COUNTS = ("emitted", "transferred", "executed")
 SAMPLE_COLUMNS = ("run", "machine", "port", "task", "component", "spout", "t_s", "dt_s", *SAMPLE_COUNTS)
-OUT_OF_STEP = 1.5  # intervals by which the last reports of living tasks may lie apart
-SHORTEST_S = 1e-6  # what rounding leaves over at a window's edge is no piece
+OUT_OF_STEP = 1.5  # intervals by which the last reports of living tasks may differ
+SHORTEST_S = 1e-6  # a remainder of rounding at a window's edge is no piece
 
 
 def run_spans(samples: DataFrame) -> DataFrame:
-    """`run`, `started_s`, `ended_s`: while all tasks reported, but for those that fell silent long before the end.
+    """Return `run`, `started_s`, `ended_s`: while all tasks reported, except those that fell silent long before the
+    end.
 
     Tasks report out of step: in the last interval of a log some have not reported yet, which is no silence.
     """
@@ -56,8 +57,8 @@ def run_spans(samples: DataFrame) -> DataFrame:
 
 
 def cut_at_windows(samples: DataFrame, runs: DataFrame) -> DataFrame:
-    """Samples cut at the edges of the windows and of the run (`runs`: `run`, `started_s`, `ended_s`, `zero_s`)."""
-    others = [column for column in SAMPLE_COLUMNS if column not in ("t_s", "dt_s", *SAMPLE_COUNTS)]
+    """Cut samples at the edges of the windows and of the run (`runs`: `run`, `started_s`, `ended_s`, `zero_s`)."""
+    rest = [column for column in SAMPLE_COLUMNS if column not in ("t_s", "dt_s", *SAMPLE_COUNTS)]
     begins = f.col("t_s") - f.col("dt_s")
     seen_from, seen_to = f.greatest(begins, f.col("started_s")), f.least(f.col("t_s"), f.col("ended_s"))
     first = f.floor((seen_from - f.col("zero_s")) / WINDOW_S + SHORTEST_S)
@@ -71,26 +72,26 @@ def cut_at_windows(samples: DataFrame, runs: DataFrame) -> DataFrame:
     )  # fmt: skip
     start, end = f.greatest("from_s", opens), f.least("to_s", opens + WINDOW_S)
     counts = [_tuples_between(name, start - begins, end - begins).alias(name) for name in SAMPLE_COUNTS]
-    return pieces.select(*others, end.alias("t_s"), (end - start).alias("dt_s"), *counts).select(*SAMPLE_COLUMNS)
+    return pieces.select(*rest, end.alias("t_s"), (end - start).alias("dt_s"), *counts).select(*SAMPLE_COLUMNS)
 
 
 def _tuples_between(name: str, from_s: Column, to_s: Column) -> Column:
-    """Whole tuples between two moments of a sample: differences of rounded-down sums, so they add up."""
+    """Return whole tuples between two moments of a sample: differences of rounded-down sums, so they add up."""
     # Multiplied before it is divided: a third of 3000 tuples is 1000 of them, not 999.
-    until = [f.floor(f.col(name) * moment / f.col("dt_s") + SHORTEST_S) for moment in (from_s, to_s)]
-    return until[1] - until[0]
+    sums = [f.floor(f.col(name) * moment / f.col("dt_s") + SHORTEST_S) for moment in (from_s, to_s)]
+    return sums[1] - sums[0]
 
 
 def worker_lines(samples: DataFrame) -> DataFrame:
-    """`run`, `worker`, `value`: one JSON line a worker and moment, oldest first within a worker."""
+    """Return `run`, `worker`, `value`: one JSON line a worker and moment, oldest first within a worker."""
     tasks = f.array_sort(f.collect_list(f.struct("task", "component", "spout", *SAMPLE_COUNTS)))
     worker = f.concat_ws("-", "machine", f.col("port").cast("string"))
-    grouped = (
+    lines = (
         samples.groupBy("run", "machine", "port", "t_s", "dt_s")
         .agg(tasks.alias("entries"))
         .withColumn("seq", f.row_number().over(Window.partitionBy("run", "machine", "port").orderBy("t_s")) - 1)
     )
-    return grouped.select("run", worker.alias("worker"), "t_s", f.to_json(_worker_line(), {"ignoreNullFields": "true"})
+    return lines.select("run", worker.alias("worker"), "t_s", f.to_json(_worker_line(), {"ignoreNullFields": "true"})
                           .alias("value"))  # fmt: skip
 
 
@@ -125,12 +126,12 @@ def _entry_column(entries: Column | str, field: str, name: str) -> Column:
 
 
 def _null_column(entries: Column | str, name: str) -> Column:
-    """What no foreign log of ours says: a column of nulls, never zeros."""
+    """Return a column of nulls, never zeros, for data that foreign logs lack."""
     return f.transform(entries, lambda _: f.lit(None).cast("bigint")).alias(name)
 
 
 def run_components(samples: DataFrame) -> DataFrame:
-    """One row a run and component: its tasks and whether it emitted, executed or is a spout."""
+    """Return one row a run and component: its tasks and whether it emitted, executed or is a spout."""
     return (
         samples.groupBy("run", "component")
         .agg(
@@ -148,7 +149,7 @@ STAGING = ".reading"
 
 @dataclass(frozen=True)
 class RunSamples:
-    """What the samples say of one run; bounded by its components and tasks."""
+    """The samples' data on one run; bounded by its components and tasks."""
 
     facts: RunFacts
     components: tuple[Row, ...]
@@ -159,7 +160,7 @@ class RunSamples:
 def write_series(
     spark: SparkSession, format: str, reader: Reader, sources: Sequence[Source], experiment_dir: Path, stamp: str
 ) -> Path:
-    """Read the files into a new series of `experiment_dir`; nothing stays behind where that fails."""
+    """Read the files into a new series of `experiment_dir`; nothing is left behind if that fails."""
     root = _new_folder(experiment_dir, stamp, sources)
     try:
         _write_folder(spark, format, reader, sources, SeriesPaths(root))
@@ -181,28 +182,31 @@ def _write_folder(
     spark: SparkSession, format: str, reader: Reader, sources: Sequence[Source], paths: SeriesPaths
 ) -> None:
     staging = paths.root / STAGING
-    parsed = _store(contract.parse_lines(contract.read_text(spark, sources), reader), staging / "lines")
-    counted = contract.count_lines(parsed, format, reader)
-    facts = reader.runs(parsed, sources)
-    read = _store(reader.samples(parsed, sources), staging / "samples")
-    found = _runs_with_samples(read, facts)
-    whole = worker_lines(cut_at_windows(read, _run_bounds(spark, found)))
-    _write_lines(whole.unionByName(_damaged_lines(parsed, reader, sources, found)), staging / "workers")
+    lines_parsed = _store(contract.parse_lines(contract.read_text(spark, sources), reader), staging / "lines")
+    line_counts = contract.count_lines(lines_parsed, format, reader)
+    facts = reader.runs(lines_parsed, sources)
+    read = _store(reader.samples(lines_parsed, sources), staging / "samples")
+    run_samples_by_name = _runs_with_samples(read, facts)
+    written_lines = worker_lines(cut_at_windows(read, _run_bounds(spark, run_samples_by_name)))
+    _write_lines(
+        written_lines.unionByName(_damaged_lines(lines_parsed, reader, sources, run_samples_by_name)),
+        staging / "workers",
+    )
     _rename_parts(staging / "workers", paths)
-    for run_samples in found.values():
+    for run_samples in run_samples_by_name.values():
         _write_run(
             paths.run(run_samples.facts.run),
             run_samples,
-            _source_record(format, sources, counted),
+            _source_record(format, sources, line_counts),
             paths.root.name,
             experiment_of(paths.root),
         )
-    _write_series_json(paths, format, sorted(found))
+    _write_series_json(paths, format, sorted(run_samples_by_name))
     shutil.rmtree(staging)
 
 
 def _store(frame: DataFrame, path: Path) -> DataFrame:
-    """Parse once; what follows reads only the columns it needs."""
+    """Parse once; later steps read only the columns that they need."""
     frame.write.parquet(str(path))
     return frame.sparkSession.read.schema(frame.schema).parquet(str(path))
 
@@ -211,7 +215,7 @@ def _store(frame: DataFrame, path: Path) -> DataFrame:
 
 
 def _runs_with_samples(read: DataFrame, facts: Mapping[str, RunFacts]) -> dict[str, RunSamples]:
-    """Runs that have samples; ConfigurationError where there are none, or no sink, or the event lies elsewhere."""
+    """Return runs that have samples; ConfigurationError if there are none, or no sink, or the event lies elsewhere."""
     spans = {row.run: row for row in run_spans(read).collect()}
     components: dict[str, list[Row]] = {run: [] for run in facts}
     for row in run_components(read).orderBy("run", "component").collect():
@@ -221,17 +225,17 @@ def _runs_with_samples(read: DataFrame, facts: Mapping[str, RunFacts]) -> dict[s
             f"run {run!r}: no count of tuples in any of its lines; wanted are two reports or more of a topology's own "
             "tasks (of Storm from 2.3 on with topology.enable.v2.metrics.tick: true)"
         )
-    found = {
+    result = {
         run: RunSamples(run_samples, tuple(components[run]), spans[run].started_s, spans[run].ended_s)
         for run, run_samples in facts.items()
     }
-    for run_samples in found.values():
+    for run_samples in result.values():
         _check_run(run_samples)
-    return found
+    return result
 
 
 def _run_bounds(spark: SparkSession, found: Mapping[str, RunSamples]) -> DataFrame:
-    """`zero_s`: where the analysis will lay the edge of a window (analysis.metrics.throughput.zeros)."""
+    """Return `zero_s`: where the analysis will lay the edge of a window (analysis.metrics.throughput.zeros)."""
     rows = [
         (
             run,
@@ -245,15 +249,15 @@ def _run_bounds(spark: SparkSession, found: Mapping[str, RunSamples]) -> DataFra
 
 
 def _check_run(found: RunSamples) -> None:
-    run, at = found.facts.run, found.facts.scaled_at_s
-    if at is not None and not found.started_s < at < found.ended_s:
+    run, event_s = found.facts.run, found.facts.scaled_at_s
+    if event_s is not None and not found.started_s < event_s < found.ended_s:
         raise ConfigurationError(
-            f"run {run!r}: the scale event is at {at:.0f}, but the log goes from {found.started_s:.0f} to "
+            f"run {run!r}: the scale event is at {event_s:.0f}, but the log goes from {found.started_s:.0f} to "
             f"{found.ended_s:.0f} (epoch seconds); mend scaled_at"
         )
     names = [row.component for row in found.components]
-    for unknown in sorted(set(found.facts.sinks or ()) - set(names)):
-        raise ConfigurationError(f"run {run!r}: sinks names {unknown!r}; in the log are {', '.join(names)}")
+    for name in sorted(set(found.facts.sinks or ()) - set(names)):
+        raise ConfigurationError(f"run {run!r}: sinks names {name!r}; in the log are {', '.join(names)}")
     if not sinks_of(found):
         raise ConfigurationError(
             f"run {run!r}: no component executes without emitting, so no sink is known; name them in `sinks`, of "
@@ -262,7 +266,7 @@ def _check_run(found: RunSamples) -> None:
 
 
 def sinks_of(found: RunSamples) -> set[str]:
-    """As given, else what executes but emits to nobody."""
+    """Return the given sinks, else the components that execute but never emit."""
     if found.facts.sinks is not None:
         return set(found.facts.sinks)
     return {row.component for row in found.components if row.executes and not row.emits}
@@ -274,16 +278,16 @@ def sinks_of(found: RunSamples) -> set[str]:
 def _damaged_lines(
     parsed: DataFrame, reader: Reader, sources: Sequence[Source], found: Mapping[str, RunSamples]
 ) -> DataFrame:
-    """Damaged lines go along as they are, so that the tables count and show them as they do with ours.
+    """Return damaged lines as they are, so that the tables count and show them like ours.
 
-    A damaged line tells no run: it is counted with the first run of its file.
+    A damaged line has no run: it is counted with the first run of its file.
     """
     runs = reader.run_of_file(parsed, sources)
     rows = [(file, run, f"damaged-{_safe_name(Path(file).name)}") for file, run in runs.items() if run in found]
-    known = small_tables.frame_of_rows(parsed.sparkSession, rows, "file string, run string, worker string")
+    run_frame = small_tables.frame_of_rows(parsed.sparkSession, rows, "file string, run string, worker string")
     return (
         parsed.where(f.col("damaged").isNotNull())
-        .join(f.broadcast(known), "file", how="inner")
+        .join(f.broadcast(run_frame), "file", how="inner")
         .select("run", "worker", f.lit(0.0).alias("t_s"), f.col("damaged").alias("value"))
     )
 
@@ -303,7 +307,7 @@ def _write_lines(worker_lines: DataFrame, target: Path) -> None:
 
 
 def _rename_parts(written: Path, paths: SeriesPaths) -> None:
-    """`run=R/worker=W/part-*` -> `runs/R/workers/W.jsonl`: renamed, not read."""
+    """Rename `run=R/worker=W/part-*` to `runs/R/workers/W.jsonl`, without reading it."""
     for part in sorted(written.glob("run=*/worker=*/part-*")):
         run, worker = (folder.name.partition("=")[2] for folder in (part.parent.parent, part.parent))
         target = paths.run(run).create().workers / f"{worker}.jsonl"
@@ -316,7 +320,7 @@ def _rename_parts(written: Path, paths: SeriesPaths) -> None:
 
 
 def _source_record(format: str, sources: Sequence[Source], counted: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """What was read and how: the same for all runs of the series."""
+    """Return the source of the runs: the same for all runs of the series."""
     return {
         "harness_facts": {
             "read_from": format,
@@ -344,7 +348,7 @@ def _write_run(run: RunPaths, found: RunSamples, record: Mapping[str, Any], seri
         "status": "complete", "failure": None, "started_s": found.started_s, "ended_s": found.ended_s, "phases": [],
         "topology": {"name": facts.topology, "workers": None,
                      "components": [_component_record(row, row.component in sinks) for row in found.components],
-                     # Edges would make the analysis take tuples for lost that only wait: queues are not known.
+                     # With edges the analysis would count waiting tuples as lost, because queues are unknown.
                      "edges": []},
         "git_commit": None, "git_dirty": None, "versions": {}, "machines": {}, "clock_offset_ms": {},
         **record,

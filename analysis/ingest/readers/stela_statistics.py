@@ -2,9 +2,9 @@
 
     120:stela:sink_output_1,sink_output_2,:star-1-1438812345:55
 
-Their code counts from when it first saw the topology; `value` is what its sinks emitted since the line before,
-divided (in integers) by the number of sinks. Counters that fell, because executors restarted, give values below 0:
-no throughput, as their own scripts take it. An older version wrote a comma after the scheduler.
+Their code counts seconds from its first sight of the topology; `value` is the sinks' emitted tuples since the line
+before, divided (in integers) by the number of sinks. Counters that fell, because executors restarted, give values below
+0: no throughput, as in their own scripts. An older version wrote a comma after the scheduler.
 """
 
 import re
@@ -49,23 +49,23 @@ def _options(source: Source) -> StelaStatisticsOptions:
 
 
 def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]:
-    """A run a scheduler and topology; repetitions are numbered in the order of the topologies' ids."""
+    """Return a run for each scheduler and topology; repetitions are numbered in the order of the topologies' ids."""
     _refuse_repeated_seconds(parsed)
     rows = _with_run(parsed).groupBy("run", "scheduler", "topology").agg(f.min("file").alias("file")).collect()
     options = {str(source.file): _options(source) for source in sources}
     _refuse_unknown_schedulers(options, {row.scheduler for row in rows})
     names = {name_and_start(row.topology)[0] for row in rows}
     counts: dict[tuple[str, str], int] = defaultdict(int)
-    found = {}
+    result = {}
     for row in sorted(rows, key=lambda row: (name_and_start(row.topology)[1], row.run)):
         name, _ = name_and_start(row.topology)
         counts[row.scheduler, name] += 1
-        found[row.run] = _facts(row, options[row.file], counts[row.scheduler, name], len(names) > 1)
-    return found
+        result[row.run] = _facts(row, options[row.file], counts[row.scheduler, name], len(names) > 1)
+    return result
 
 
 def run_of_file(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, str]:
-    """The first run of every file."""
+    """Return the first run of every file."""
     del sources
     rows = _with_run(parsed).groupBy("file").agg(f.min("run").alias("run")).collect()
     return {row.file: row.run for row in rows}
@@ -74,19 +74,19 @@ def run_of_file(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, st
 def _facts(row: Row, options: StelaStatisticsOptions, repetition: int, several: bool) -> RunFacts:
     scheduler, topology = row.scheduler, row.topology
     name, start_s = name_and_start(topology)
-    at = options.scaled_at_s
-    seconds = at.get(scheduler) if isinstance(at, dict) else at
+    times = options.scaled_at_s
+    seconds = times.get(scheduler) if isinstance(times, dict) else times
     variant = options.variants.get(scheduler, scheduler)
     return RunFacts(
         row.run,
-        # Runs of one variant are pooled: those of different topologies must not be.
+        # Runs of one variant are pooled, but not those of different topologies.
         f"{variant}, {name}" if several else variant,
         repetition, name, None if seconds is None else start_s + seconds, options.scale_event,
     )  # fmt: skip
 
 
 def name_and_start(topology: str) -> tuple[str, float]:
-    """Name and submission of a topology id; without an epoch in it, seconds count from 0."""
+    """Return name and submission of a topology id; without an epoch in it, seconds count from 0."""
     match = re.match(LOG_TOPOLOGY, topology)
     return (match.group(1), float(match.group(2))) if match else (topology, 0.0)
 
@@ -106,8 +106,8 @@ def _refuse_repeated_seconds(parsed: DataFrame) -> None:
 
 def _refuse_unknown_schedulers(options: Mapping[str, StelaStatisticsOptions], schedulers: set[str]) -> None:
     for file, of_file in options.items():
-        at = of_file.scaled_at_s if isinstance(of_file.scaled_at_s, dict) else {}
-        for field, names in (("scaled_at_s", at), ("variants", of_file.variants)):
+        times = of_file.scaled_at_s if isinstance(of_file.scaled_at_s, dict) else {}
+        for field, names in (("scaled_at_s", times), ("variants", of_file.variants)):
             for scheduler in sorted(set(names) - schedulers):
                 raise ConfigurationError(
                     f"{file}: {field} names the scheduler {scheduler!r}; in the logs are"
@@ -117,12 +117,12 @@ def _refuse_unknown_schedulers(options: Mapping[str, StelaStatisticsOptions], sc
 
 def _with_run(parsed: DataFrame) -> DataFrame:
     run = f.regexp_replace(f.concat_ws("-", "scheduler", "topology"), "[^A-Za-z0-9._-]+", "_")
-    whole = parsed.where(f.col("damaged").isNull())
-    return whole.select(run.alias("run"), *whole.columns)
+    valid_lines = parsed.where(f.col("damaged").isNull())
+    return valid_lines.select(run.alias("run"), *valid_lines.columns)
 
 
 def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
-    """One sample a line: tuples of all its sinks together, for the log does not tell them apart."""
+    """Return one sample a line: tuples of all its sinks together, because the log does not separate them."""
     rows = [
         (str(source.file), o.interval_s, o.value == "tuples_per_s", o.sinks == "mean")
         for source in sources
@@ -140,7 +140,7 @@ def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
     timed = lines.select(*lines.columns, _width(Window.partitionBy("run").orderBy("seconds")).alias("dt_s"))
     sinks = f.when(f.col("mean"), f.size("names")).otherwise(1)
     tuples = f.col("value") * sinks * f.when(f.col("per_s"), f.col("dt_s")).otherwise(1.0)
-    shaped = timed.where(f.col("dt_s") > 0).select(
+    frame = timed.where(f.col("dt_s") > 0).select(
         "run", f.lit("imported").alias("machine"), f.lit(0).alias("port"),
         f.dense_rank().over(Window.partitionBy("run").orderBy("component")).alias("task"),
         "component", f.lit(False).alias("spout"),
@@ -148,14 +148,14 @@ def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
         f.lit(None).cast("bigint").alias("emitted"), f.lit(None).cast("bigint").alias("transferred"),
         f.round(tuples).cast("bigint").alias("executed"),
     )  # fmt: skip
-    return shaped.select(*SAMPLE_COLUMNS)
+    return frame.select(*SAMPLE_COLUMNS)
 
 
 def _width(run: WindowSpec) -> Column:
-    """Since the line before; where that is missing or far off, one interval; never before second 0."""
+    """Return the time since the line before; if that is missing or far off, one interval; never before second 0."""
     distance = f.col("seconds") - f.lag("seconds").over(run)
-    near = f.abs(distance - f.col("interval_s")) <= JITTER * f.col("interval_s")
-    return f.least(f.when(near, distance).otherwise(f.col("interval_s")), f.col("seconds"))
+    is_near = f.abs(distance - f.col("interval_s")) <= JITTER * f.col("interval_s")
+    return f.least(f.when(is_near, distance).otherwise(f.col("interval_s")), f.col("seconds"))
 
 
 def _start(topology: Column) -> Column:

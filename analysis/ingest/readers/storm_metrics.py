@@ -1,11 +1,11 @@
-"""Storm's LoggingMetricsConsumer log (`worker.log.metrics`), in both shapes that Storm has given it.
+"""Storm's LoggingMetricsConsumer log (`worker.log.metrics`), in both formats that Storm has given it.
 
     2026-11-21 12:04:53,887 18949    1795262693<tab>localhost:1024<tab>  4:sink<tab>__execute-count-bolt:de<tab>961
 
 Before 2.3 a count is a map of streams (`__execute-count  {bolt:default=120}`) and is of one interval. Since then
 (with `topology.enable.v2.metrics.tick`; without it the log has no counts at all) it is one number a stream, cumulative
-since the executor's start; a name is cut at 23 characters, so that a count and its one-minute rate may bear the same
-one: the count is the one without a decimal point. What is cut off tells streams apart; a task's sums do not need it.
+since the executor's start; a name is cut at 23 characters, so that a count and its one-minute rate may have the same
+one: the count is the one without a decimal point. The cut part distinguishes streams; a task's sums do not need it.
 """
 
 import re
@@ -45,15 +45,15 @@ class StormMetricsOptions(Options):
 
 
 def run_of(source: Source) -> str:
-    """All files of one topology are one run: each consumer task logs in its own worker."""
+    """Return the run's id. All files of one topology are one run: each consumer task logs in its own worker."""
     name = _options(source).run or _topology_id(source.file)
     return name or re.sub(r"[^A-Za-z0-9._-]+", "_", source.file.name.split(".")[0])
 
 
 def _topology_id(file: Path) -> str | None:
     parts = file.parts
-    at = parts.index("workers-artifacts") + 1 if "workers-artifacts" in parts else len(parts)
-    return parts[at] if at < len(parts) - 1 else None
+    position = parts.index("workers-artifacts") + 1 if "workers-artifacts" in parts else len(parts)
+    return parts[position] if position < len(parts) - 1 else None
 
 
 def _options(source: Source) -> StormMetricsOptions:
@@ -62,17 +62,17 @@ def _options(source: Source) -> StormMetricsOptions:
 
 
 def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]:
-    """The facts of every run; files of one run must agree in what is said of it."""
+    """Return the facts of every run; files of one run must agree."""
     del parsed
-    found: dict[str, RunFacts] = {}
+    facts_by_run: dict[str, RunFacts] = {}
     for source in sources:
         facts = _facts(source)
-        if found.setdefault(facts.run, facts) != facts:
+        if facts_by_run.setdefault(facts.run, facts) != facts:
             raise ConfigurationError(
                 f"{source.file}: belongs to run {facts.run!r} as another file does, but {facts} is said of it and "
-                f"{found[facts.run]} of the other; say the same, or give another `run`"
+                f"{facts_by_run[facts.run]} of the other; say the same, or give another `run`"
             )
-    return found
+    return facts_by_run
 
 
 def run_of_file(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, str]:
@@ -82,46 +82,46 @@ def run_of_file(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, st
 
 def _facts(source: Source) -> RunFacts:
     options, run = _options(source), run_of(source)
-    at = options.scaled_at.timestamp() if isinstance(options.scaled_at, datetime) else options.scaled_at
+    event_s = options.scaled_at.timestamp() if isinstance(options.scaled_at, datetime) else options.scaled_at
     topology = options.topology or re.sub(r"-\d+-\d{9,11}$", "", run)
-    return RunFacts(run, options.variant, options.repetition, topology, at, options.scale_event, options.sinks)
+    return RunFacts(run, options.variant, options.repetition, topology, event_s, options.scale_event, options.sinks)
 
 
 def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
-    """One sample a task and report."""
+    """Return one sample a task and report."""
     component = Window.partitionBy("run", "component")
     reports = _reports(_tuple_counts(parsed), sources)
     return _differences(reports, _intervals(reports)).select(
         "run", "machine", "port", "task", "component",
-        # A spout has no execute count; whatever else it does, a bolt that never got a tuple emits nothing.
+        # A spout has no execute count; a bolt that never got a tuple emits nothing.
         (f.col("emitted").isNotNull() & ~f.bool_or(f.col("executed").isNotNull()).over(component)).alias("spout"),
         *SAMPLE_COLUMNS[6:],
     )  # fmt: skip
 
 
 def _tuple_counts(parsed: DataFrame) -> DataFrame:
-    """Lines that count tuples of the topology's own components: `kind`, `n`, and whether `n` is cumulative."""
+    """Return lines that count tuples of the topology's own components: `kind`, `n`, and whether `n` is cumulative."""
     kind = f.coalesce(*[f.when(f.col("metric").startswith(name), kind) for name, kind in METRICS.items()])
     rest = f.regexp_replace("metric", "^__[a-z]+-count-?", "")
     is_map = f.col("value").startswith("{")
-    whole = f.col("value").try_cast("bigint")
+    integer = f.col("value").try_cast("bigint")
     is_system = f.col("component").startswith(SYSTEM_PREFIX) | rest.startswith(SYSTEM_PREFIX)
-    ours = parsed.where(f.col("damaged").isNull() & kind.isNotNull() & ~is_system)
-    return ours.where(is_map | (whole.isNotNull() & (rest != ""))).select(
+    count_lines = parsed.where(f.col("damaged").isNull() & kind.isNotNull() & ~is_system)
+    return count_lines.where(is_map | (integer.isNotNull() & (rest != ""))).select(
         "file", f.col("t_s").cast("double").alias("t_s"), "machine", f.col("port").cast("int").alias("port"),
         f.col("task").cast("int").alias("task"), "component", kind.alias("kind"),
-        f.when(is_map, _sum_of_map()).otherwise(whole).alias("n"), (~is_map).alias("cumulative"),
+        f.when(is_map, _sum_of_map()).otherwise(integer).alias("n"), (~is_map).alias("cumulative"),
     )  # fmt: skip
 
 
 def _sum_of_map() -> Column:
-    """`{bolt:default=120, bolt:__ack=3}` -> 120: Storm's own streams and components are left out."""
+    """Return 120 for `{bolt:default=120, bolt:__ack=3}`: Storm's own streams and components are left out."""
     numbers = f.regexp_extract_all("value", f.lit(r"[{ ](?!__)(?![^=,]*:__)[^=,{}]+=(\d+)(?=[,}])"), f.lit(1))
     return f.aggregate(numbers, f.lit(0).cast("bigint"), lambda sum_, text: sum_ + text.cast("bigint"))
 
 
 def _reports(counted: DataFrame, sources: Sequence[Source]) -> DataFrame:
-    """One row a run, task and time, with its file's run and interval."""
+    """Return one row a run, task and time, with its file's run and interval."""
     rows = [(str(source.file), run_of(source), _options(source).interval_s) for source in sources]
     runs_frame = small_tables.frame_of_rows(counted.sparkSession, rows, "file string, run string, given_s double")
     sums = [f.sum(f.when(f.col("kind") == kind, f.col("n"))).alias(kind) for kind in METRICS.values()]
@@ -133,7 +133,8 @@ def _reports(counted: DataFrame, sources: Sequence[Source]) -> DataFrame:
 
 
 def _intervals(reports: DataFrame) -> DataFrame:
-    """`run`, `interval_s`: as given, else the commonest distance between a task's reports, else Storm's default."""
+    """Return `run`, `interval_s`: as given, else the commonest distance between a task's reports, else Storm's
+    default."""
     before = f.lag("t_s").over(Window.partitionBy("run", "task").orderBy("t_s"))
     return (
         reports.select("run", "given_s", (f.col("t_s") - before).alias("distance_s"))
@@ -144,27 +145,27 @@ def _intervals(reports: DataFrame) -> DataFrame:
 
 
 def _differences(reports: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Counts of each interval. A cumulative count says nothing before the second report, and begins again from 0
-    where its worker did: where it fell, or on another slot."""
+    """Return counts of each interval. A cumulative count says nothing before the second report, and begins again from 0
+    if its worker did: where it fell, or on another slot."""
     task = Window.partitionBy("run", "task").orderBy("t_s")
     before_s = f.lag("t_s").over(task)
-    moved = (f.lag("machine").over(task) != f.col("machine")) | (f.lag("port").over(task) != f.col("port"))
+    is_moved = (f.lag("machine").over(task) != f.col("machine")) | (f.lag("port").over(task) != f.col("port"))
     fell = f.lit(False)
     for name in METRICS.values():
         fell = fell | f.coalesce(f.col(name) < f.lag(name).over(task), f.lit(False))
-    again = f.coalesce(moved, f.lit(False)) | fell
+    is_restart = f.coalesce(is_moved, f.lit(False)) | fell
     distance = f.coalesce(f.col("t_s") - before_s, f.col("interval_s"))
     steps = [
-        f.when(~f.col("cumulative") | again, f.col(name))
+        f.when(~f.col("cumulative") | is_restart, f.col(name))
         .otherwise(f.col(name) - f.coalesce(f.lag(name).over(task), f.lit(0)))
         .alias(name)
         for name in METRICS.values()
     ]
-    wide = f.when(f.col("cumulative") & ~again, distance).otherwise(f.least(distance, f.col("interval_s")))
+    length_s = f.when(f.col("cumulative") & ~is_restart, distance).otherwise(f.least(distance, f.col("interval_s")))
     first = f.col("cumulative") & before_s.isNull()
     return (
         reports.join(f.broadcast(intervals), "run", how="inner")
-        .select("run", "machine", "port", "task", "component", "t_s", wide.alias("dt_s"), *steps,
+        .select("run", "machine", "port", "task", "component", "t_s", length_s.alias("dt_s"), *steps,
                 first.alias("first"))
         .where(~f.col("first"))
     )  # fmt: skip
