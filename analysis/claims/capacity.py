@@ -90,16 +90,16 @@ def topology_of_flux(flux: str) -> Topology | None:
         components = [_component(each) for each in components_of(document, shape)]
     except UnknownWork:
         return None
-    readable = tuple(component for component in components if component is not None)
+    parts = tuple(component for component in components if component is not None)
     uneven_edges = [edge for edge in shape.edges if edge.grouping not in EVEN_GROUPINGS or edge.stream != "default"]
-    if len(readable) < len(components) or uneven_edges:
+    if len(parts) < len(components) or uneven_edges:
         return None
     edges = tuple((edge.source, edge.target) for edge in shape.edges)
-    sources: dict[str, list[str]] = {component.name: [] for component in readable}
+    sources: dict[str, list[str]] = {component.name: [] for component in parts}
     for source, target in edges:
         sources[target].append(source)
     try:
-        return Topology(readable, edges, tuple(TopologicalSorter(sources).static_order()))
+        return Topology(parts, edges, tuple(TopologicalSorter(sources).static_order()))
     except CycleError:
         return None
 
@@ -201,15 +201,15 @@ def best(topology: Topology, slots: int) -> Best:
     Distributions that differ in components leading there are never compared.
     """
     by_name = {component.name: component for component in topology.components}
-    added = np.zeros((1, len(topology.order)), dtype=np.int64)
+    additions = np.zeros((1, len(topology.order)), dtype=np.int64)
     for place, name in enumerate(topology.order):
-        added = _with_more(added, place, by_name[name], slots)
-        kept = _undominated(_handed_on(topology, added, place + 1), MOST_DISTRIBUTIONS)
-        if kept is None:
+        additions = _with_more(additions, place, by_name[name], slots)
+        indices = _undominated(_handed_on(topology, additions, place + 1), MOST_DISTRIBUTIONS)
+        if indices is None:
             return Best(_bound(topology, slots), None)
-        added = added[kept]
-    rates = _at_sinks(topology, _flows(topology, _sizes(topology, added)), topology.sinks)
-    choice = added[np.lexsort((added.sum(axis=1), -rates.round(DECIMALS)))[0]]
+        additions = additions[indices]
+    rates = _at_sinks(topology, _flows(topology, _sizes(topology, additions)), topology.sinks)
+    choice = additions[np.lexsort((additions.sum(axis=1), -rates.round(DECIMALS)))[0]]
     executors = topology.initial | {
         name: topology.initial[name] + int(choice[i]) for i, name in enumerate(topology.order)
     }
@@ -256,7 +256,7 @@ def _led_by_lengths(topology: Topology) -> frozenset[str]:
     follows from the mix of streams: streams of different lengths have joined there, or before."""
     by_name = {component.name: component for component in topology.components}
     lengths: dict[str, float | None] = {}
-    found: set[str] = set()
+    leads: set[str] = set()
     for name in topology.order:
         each, input_lengths = (
             by_name[name],
@@ -264,12 +264,12 @@ def _led_by_lengths(topology: Topology) -> frozenset[str]:
         )
         length = input_lengths.pop() if len(input_lengths) == 1 else None
         if length is None and each.ms_per_character > 0.0:
-            found.add(name)
+            leads.add(name)
         lengths[name] = None if length is None else round(length * each.keeps + each.appends, DECIMALS)
     for source in reversed(topology.order):
-        if any((source, name) in topology.edges for name in found):
-            found.add(source)
-    return frozenset(found)
+        if any((source, name) in topology.edges for name in leads):
+            leads.add(source)
+    return frozenset(leads)
 
 
 def _undominated(rows: Array, most: int) -> list[int] | None:

@@ -50,12 +50,12 @@ def etp_percent(operator: str) -> float:
 
 def order_mismatches() -> float:
     """Return at how many of the four places the congested operator served next differs from the printed order."""
-    waiting, served = set(INPUT_RATES), []
+    queue, order = set(INPUT_RATES), []
     for _ in ETP_ORDER:
-        (chosen,) = assign_executors(ten_operators(frozenset(waiting)), 1, RULES)
-        served.append(chosen)
-        waiting.discard(chosen)
-    return float(sum(one != other for one, other in zip(served, ETP_ORDER, strict=True)))
+        (operator,) = assign_executors(ten_operators(frozenset(queue)), 1, RULES)
+        order.append(operator)
+        queue.discard(operator)
+    return float(sum(one != other for one, other in zip(order, ETP_ORDER, strict=True)))
 
 
 def slots_of_star(new: int) -> float:

@@ -183,9 +183,9 @@ def _pair_values(
     """Return one metric of a pair; latencies of steady parts carry a verdict by the same rule as in nights."""
     (metric, event), numbers = key, values[key]
     sides = {number: (runs.a.complete[number], runs.b.complete[number]) for number in runs.whole}
-    both = {number: ids for number, ids in sides.items() if all(run_id in numbers for run_id in ids)}
-    blocks = tuple(Block(number, numbers[a], numbers[b]) for number, (a, b) in both.items())
-    measured, reason = [run_id for ids in both.values() for run_id in ids], ""
+    pairs = {number: ids for number, ids in sides.items() if all(run_id in numbers for run_id in ids)}
+    blocks = tuple(Block(number, numbers[a], numbers[b]) for number, (a, b) in pairs.items())
+    measured, reason = [run_id for ids in pairs.values() for run_id in ids], ""
     if metric.startswith(guarded):
         shares = values.get((untimed.share_of(metric), event), {})
         percentages = [shares[run_id].number for run_id in measured if run_id in shares]

@@ -103,8 +103,10 @@ def blocks_of_events(pairs: Iterable[PairRuns], events: Mapping[tuple[str, str],
 def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], WatchedEvent],
                  errors: ClockErrors | None, read: Reader | None) -> Iterator[MetricBlocks]:  # fmt: skip
     ids_by_block = {block: (runs.a.complete[block], runs.b.complete[block]) for block in runs.whole}
-    watched = {block: ids for block, ids in ids_by_block.items() if all((run_id, event) in events for run_id in ids)}
-    watched_events = {run_id: events[run_id, event] for ids in watched.values() for run_id in ids}
+    ids_watched = {
+        block: ids for block, ids in ids_by_block.items() if all((run_id, event) in events for run_id in ids)
+    }
+    watched_events = {run_id: events[run_id, event] for ids in ids_watched.values() for run_id in ids}
     if not watched_events:
         return
     until_s = min(each.watched_s for each in watched_events.values())
@@ -116,7 +118,9 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], Wa
     for metric, share in METRICS.items():
         values = {run_id: percentile_ms(counts, share) for run_id, counts in timed.items()}
         highest = {run_id: _highest(timed[run_id], each.unseen, share) for run_id, each in watched_events.items()}
-        measured = {block: ids for block, ids in watched.items() if all(values[run_id] is not None for run_id in ids)}
+        measured = {
+            block: ids for block, ids in ids_watched.items() if all(values[run_id] is not None for run_id in ids)
+        }
         if measured:
             note = _note(f"what {100 * share:.0f} % of all tuples keep to", since_s, until_s, untimed_shares)
             metric_values = {run_id: values[run_id] or 0.0 for ids in measured.values() for run_id in ids}
@@ -132,7 +136,7 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], Wa
             }  # fmt: skip
             yield MetricBlocks(runs.pair.name, metric, event, _blocks(measured, metric_values, ranges), note, reason)
     if read is not None:
-        yield from _utility_blocks(runs, event, watched, until_s, untimed_shares, read)
+        yield from _utility_blocks(runs, event, ids_watched, until_s, untimed_shares, read)
 
 
 def _utility_blocks(
@@ -224,9 +228,9 @@ def _untimed(run_id: str, event: WatchedEvent, counts: Mapping[int, float], sinc
     parts = (event.lost, missing_tuples, untimed.growth(event.waiting, since_s, until_s))
     tuples = untimed.total(event.due, since_s, until_s) or untimed.total(event.emitted, since_s, until_s)
     base = None if not tuples else min(tuples, timed + sum(part for part in parts if part))
-    lost, never_emitted, waiting = (untimed.percent(part, base) for part in parts)
-    unseen = None if event.unseen is None else untimed.percent(event.unseen, timed + event.unseen) or 0.0
-    return Untimed(run_id, timed, lost, never_emitted, waiting, unseen)
+    loss, never_emitted, queue = (untimed.percent(part, base) for part in parts)
+    hidden = None if event.unseen is None else untimed.percent(event.unseen, timed + event.unseen) or 0.0
+    return Untimed(run_id, timed, loss, never_emitted, queue, hidden)
 
 
 def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
@@ -235,34 +239,34 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
     Runs whose lines have no histograms are left out.
     """
     throughput = read("event_throughput")
-    whole, rates = _whole_windows(throughput), untimed.tuples_of_windows(throughput)
+    starts_by_key, rates = _whole_windows(throughput), untimed.tuples_of_windows(throughput)
     histograms: dict[tuple[str, str], dict[float, tuple[list[int], list[float]]]] = defaultdict(dict)
-    without = set()
+    without_histograms = set()
     for row in read("latency"):
         key = (row["run_id"], event_id_of(row))
         if row.get("buckets") is None:
-            without.add(key)
+            without_histograms.add(key)
         else:
             histograms[key][row["window_s"]] = (row["buckets"], row["counts"])
-    behind, waiting = untimed.queues(read("activity"))
+    backlog, waits = untimed.queues(read("activity"))
     losses = read("losses")
-    lost, unseen = _totals(losses, "lost"), _unseen(losses)
+    loss, unknowns = _totals(losses, "lost"), _unseen(losses)
     over_s = {
         (row["run_id"], row["event_id"]): row["ended_s"] - row["zero_s"]
         for row in read("scale_events")
         if row.get("ended_s") is not None
     }
-    missed = _totals(read("emissions"), "missed")  # None: a spout began anew, and the tuples due before are unknown
+    misses = _totals(read("emissions"), "missed")  # None: a spout began anew, and the tuples due before are unknown
     return {
         key: WatchedEvent(
             max(starts) + WINDOW_S,
             over_s.get(key, 0.0),
             {start: each for start, each in histograms[key].items() if start >= 0},
-            rates[(*key, "due")], rates[(*key, "spouts")], behind[key], waiting[key], missed.get(key), lost.get(key),
-            unseen.get(key),
+            rates[(*key, "due")], rates[(*key, "spouts")], backlog[key], waits[key], misses.get(key), loss.get(key),
+            unknowns.get(key),
         )
-        for key, starts in whole.items()
-        if key not in without and key[1] != WHOLE_RUN and max(starts, default=-1) >= 0
+        for key, starts in starts_by_key.items()
+        if key not in without_histograms and key[1] != WHOLE_RUN and max(starts, default=-1) >= 0
     }  # fmt: skip
 
 
@@ -311,16 +315,17 @@ def _timed_per_tuple(component: str, edges: Sequence[Row], above: frozenset[str]
     sent = [edge for edge in edges if edge["source"] == component]
     if not sent or component in above:
         return 0.0 if sent else 1.0
-    executed = sum(edge["executed"] for edge in edges if edge["target"] == component)
+    executions = sum(edge["executed"] for edge in edges if edge["target"] == component)
     return sum(
-        (edge["sent"] / executed if executed else 1.0) * _timed_per_tuple(edge["target"], edges, above | {component})
+        (edge["sent"] / executions if executions else 1.0)
+        * _timed_per_tuple(edge["target"], edges, above | {component})
         for edge in sent
     )
 
 
 def _whole_windows(throughput: Iterable[Row]) -> dict[tuple[str, str], set[float]]:
-    whole: dict[tuple[str, str], set[float]] = defaultdict(set)
+    starts: dict[tuple[str, str], set[float]] = defaultdict(set)
     for row in throughput:
         if row["complete"]:
-            whole[row["run_id"], event_id_of(row)].add(row["window_s"])
-    return whole
+            starts[row["run_id"], event_id_of(row)].add(row["window_s"])
+    return starts

@@ -113,9 +113,9 @@ def _blocks(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> 
     end = str((read_json_or_none(paths.root / SUFFICIENT_FILE) or {}).get("said") or "")
     certainty = "No further block is needed" if found.certain else "Not as certain as the request"
     yield Sentence(f"{certainty}: {found.why}." + (f" It stopped there: {end}." if end else ""))
-    more = (*series_facts.machine_warnings(paths), *words.latency_sentences(paths))
-    yield Warnings([*([trust] if trust else []), *found.notes, *more])
-    primary, secondary = ([row for row in found.rows if row.primary is which] for which in (True, False))
+    warnings = (*series_facts.machine_warnings(paths), *words.latency_sentences(paths))
+    yield Warnings([*([trust] if trust else []), *found.notes, *warnings])
+    primary, secondary = ([row for row in found.rows if row.primary is flag] for flag in (True, False))
     yield Section("Differences", _primary(found, primary))
     for place, figure in enumerate(_figures(paths, found), start=1):
         yield replace(figure, title=f"Figure {place}. {figure.title}")
@@ -136,15 +136,15 @@ def _primary(found: Comparison, primary: Sequence[MetricRow]) -> list[Block]:
     if not primary:
         return [Sentence("No block is complete, so there is nothing to compare.")]
     question = found.question
-    judged = (
+    basis = (
         f"; p is corrected over all of them. The level is {100 * question.level:g} %, the goal"
         f" {question.goal_percent:g} %."
     )
     if found.simulated:
-        judged = ". Runs of one model differ by their seeds alone, so there is no test, no interval and no verdict."
+        basis = ". Runs of one model differ by their seeds alone, so there is no test, no interval and no verdict."
     on_record = any(row.floor_on_record for row in found.rows)
     text = (
-        f"A is {question.a.label}, B is {question.b.label}. The sentence above uses these metrics{judged}"
+        f"A is {question.a.label}, B is {question.b.label}. The sentence above uses these metrics{basis}"
         f"{' * The floor comes from comparisons of a code with itself on such machines.' if on_record else ''}"
     )
     data = Downloads("comparison_rows", result_data(found)["rows"])
@@ -172,8 +172,8 @@ def difference_table(found: Comparison, differences: Sequence[MetricRow]) -> Res
 
     def metric(row: MetricRow) -> str:
         unit = definitions.metric(row.metric).unit
-        counted = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
-        return sentence.event_text(row, found.kinds) + (f" ({unit})" if counted and unit else "")
+        is_count = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
+        return sentence.event_text(row, found.kinds) + (f" ({unit})" if is_count and unit else "")
 
     def floor(row: MetricRow) -> str:
         return sentence.plus_minus(row.floor, row) + (" *" if row.floor_on_record else "")
@@ -186,33 +186,33 @@ def difference_table(found: Comparison, differences: Sequence[MetricRow]) -> Res
         text = sentence.verdict_text(row)
         return badge(text, {"better": "reproduced", "worse": "differs"}.get(text, ""))
 
-    judged = not found.simulated
+    has_verdicts = not found.simulated
     headings = (
         Heading("variant", "pair", css="k") if len(found.question.pairs) > 1 else None,
         Heading("metric", metric),
         Heading("A", lambda row: sentence.level_text(row.a, row), css="n k"),
         Heading("B", lambda row: sentence.level_text(row.b, row), css="n k"),
         Heading("difference", sentence.difference_text, css="n k"),
-        Heading("95 % interval" if judged else "over seeds", sentence.interval_text, css="n k"),
-        Heading("A/A floor", floor, css="n k") if judged else None,
+        Heading("95 % interval" if has_verdicts else "over seeds", sentence.interval_text, css="n k"),
+        Heading("A/A floor", floor, css="n k") if has_verdicts else None,
         Heading("Cliff’s δ", lambda row: number(row.effect, 2, signed=True), css="n"),
-        Heading("p", lambda row: sentence.p_text(row.p), css="n k") if judged else None,
-        Heading("p (Holm)", lambda row: sentence.p_text(row.p_holm), css="n k") if judged else None,
+        Heading("p", lambda row: sentence.p_text(row.p), css="n k") if has_verdicts else None,
+        Heading("p (Holm)", lambda row: sentence.p_text(row.p_holm), css="n k") if has_verdicts else None,
         Heading("blocks", lambda row: len(row.blocks) if row.metric != RUNS_FAILED else None, css="n"),
-        Heading("needed", needed, css="n k") if judged else None,
-        Heading("verdict", verdict, css="k") if judged else None,
+        Heading("needed", needed, css="n k") if has_verdicts else None,
+        Heading("verdict", verdict, css="k") if has_verdicts else None,
     )
     return ResultTable(headings, lines)
 
 
 def _figures(paths: SeriesPaths, found: Comparison) -> list[Figure]:
-    drawn = {
+    charts = {
         "forest": drawings.forest(found),
         "blocks": drawings.block_panels(found),
     }
     captions = MODEL_CAPTIONS if found.simulated else CAPTIONS
     figures = [
-        page_figure(f"comparison_{name}", *captions[name], drawing) for name, drawing in drawn.items() if drawing
+        page_figure(f"comparison_{name}", *captions[name], drawing) for name, drawing in charts.items() if drawing
     ]
     return [*figures, *_timelines(paths, found)]
 

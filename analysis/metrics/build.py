@@ -339,14 +339,14 @@ def build_placement(at: TableAccess, spans: DataFrame) -> None:
     spans = spans.where(
         f.coalesce(f.col("until_s") > f.col("zero_s"), f.lit(True))
     )  # not of a topology that departs by it
-    placed = at.write("settled", placement.last_placements(at.read("placements"), spans))
+    placements = at.write("settled", placement.last_placements(at.read("placements"), spans))
     restarts = placement.restarts(at.read("worker_samples"), spans)
-    slots = at.write("slots", placement.slots(placed, restarts, at.read("machines")))
-    at.write("moves", placement.moves(placed, spans))
+    slots = at.write("slots", placement.slots(placements, restarts, at.read("machines")))
+    at.write("moves", placement.moves(placements, spans))
     at.write(
         "running",
         # A hold requests nothing, so nothing can run after it.
-        placement.time_to_running(placed, slots, at.read("worker_samples"), at.read("task_samples"),
+        placement.time_to_running(placements, slots, at.read("worker_samples"), at.read("task_samples"),
                                   spans.where(f.col("kind") != "hold")),
     )  # fmt: skip
 

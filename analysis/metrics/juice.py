@@ -160,11 +160,11 @@ def juice(
     A component that sent nothing on, such as a filter that nothing passed, is where its tuples end: a sink.
     """
     edges, null_input = set(edges), SourceInput(is_unthrottled=is_unthrottled)  # of a source without measurements
-    sent, on_edge, executed = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    sent, on_edge, executions = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for row in counts:
         sent[row["source"]] += row["sent"]
         on_edge[row["source"], row["target"]] += row["sent"]
-        executed[row["source"], row["target"]] += row["executed"]
+        executions[row["source"], row["target"]] += row["executed"]
     components = {name for edge in edges for name in edge}
     sources = components - {target for _, target in edges}
 
@@ -179,7 +179,7 @@ def juice(
         for edge in (edge for edge in edges if edge[1] == name):
             if (parent_juice := of(edge[0], below | {name})) is None:
                 return None
-            total += parent_juice * min(on_edge[edge], executed[edge]) / (sent[edge[0]] or 1.0)
+            total += parent_juice * min(on_edge[edge], executions[edge]) / (sent[edge[0]] or 1.0)
         return total
 
     active_sources = [name for name in sources if not inputs.get(name, null_input).is_idle]

@@ -111,8 +111,8 @@ def in_phases(samples: DataFrame, spans: DataFrame, counts: Sequence[str]) -> Da
     stop = f.when(f.col("until_s").isNull(), line_seconds(f.col("dt_s"))).otherwise(seconds_before(f.col("until_s")))
     zero = seconds_before(f.col("zero_s"))
     sides = [
-        f.struct(f.lit(name).alias("phase"), first.alias("first"), until.alias("until"))
-        for name, first, until in (("before", start, zero), ("after", zero, stop))
+        f.struct(f.lit(name).alias("phase"), first.alias("first"), finish.alias("until"))
+        for name, first, finish in (("before", start, zero), ("after", zero, stop))
     ]
     columns = [f.col(f"`{name}`") for name in samples.columns]
     bounds = f.broadcast(spans.select("run_id", "event_id", "zero_s", "from_s", "until_s"))

@@ -152,11 +152,11 @@ def untimed_shares(read: Reader) -> Iterator[Row]:
     for span in read("intervals"):
         key, part = (span["run_id"], span["event_id"]), (span["start_s"], span["end_s"])
         due_tuples, emitted = (tuples.get((*key, scope), {}) for scope in ("due", "spouts"))
-        missing = untimed.never_emitted(due_tuples, emitted, spout_queues.get(key, {}), 0.0, *part)
+        absent_tuples = untimed.never_emitted(due_tuples, emitted, spout_queues.get(key, {}), 0.0, *part)
         growth = untimed.growth(queues.get(key, {}), *part)
         offered, of_sinks = untimed.total(due_tuples, *part), timed.get((*key, span["phase"]))
-        if missing is not None and growth is not None and offered and of_sinks:
-            share = untimed.percent(missing + growth, min(offered, of_sinks + missing + growth))
+        if absent_tuples is not None and growth is not None and offered and of_sinks:
+            share = untimed.percent(absent_tuples + growth, min(offered, of_sinks + absent_tuples + growth))
             yield from _metric_rows(key, {f"untimed_percent_{span['phase']}": share})
 
 

@@ -267,11 +267,11 @@ def downtimes_of_clusters(axes: Iterable[Row], silences: Iterable[Row], units: U
 
 def _in_all(stretches: Sequence[Sequence[Stretch]], end: int) -> list[Stretch]:
     """Return seconds that lie in a stretch of each, as stretches; a topology that has departed counts as silent."""
-    common: list[Stretch] = [(0, end)]
+    result: list[Stretch] = [(0, end)]
     for each in stretches:
-        cuts = ((max(a, c), min(b, d)) for a, b in common for c, d in sorted(each))
-        common = [(start, stop) for start, stop in cuts if start < stop]
-    return common
+        cuts = ((max(a, c), min(b, d)) for a, b in result for c, d in sorted(each))
+        result = [(start, stop) for start, stop in cuts if start < stop]
+    return result
 
 
 def sums_of_clusters(

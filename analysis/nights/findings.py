@@ -169,9 +169,9 @@ def _series_findings(
     @cache
     def findings_of(night: int) -> tuple[Finding, ...]:
         """Return the findings about the series in that night."""
-        past = Series(series.key, series.points[: night + 1])
-        findings = _changes(past, settings.rule, find) if past.values else ()
-        return judge(past, nights[: night + 1], findings, settings)
+        history = Series(series.key, series.points[: night + 1])
+        findings = _changes(history, settings.rule, find) if history.values else ()
+        return judge(history, nights[: night + 1], findings, settings)
 
     return SeriesFindings(series, tuple(replace(one, new=_is_new(one, last, findings_of)) for one in findings), current)
 

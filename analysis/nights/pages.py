@@ -250,7 +250,7 @@ def experiment_content(experiment: str, lines: Sequence[Timeline], found: Findin
     links = [
         link(f"{variant} ({len(variant_lines)})", f"#{variant_lines[0].anchor}") for variant, variant_lines in variants
     ]
-    judged, facts = ([line for line in lines if (line.metric.better == "none") is flag] for flag in (False, True))
+    series, facts = ([line for line in lines if (line.metric.better == "none") is flag] for flag in (False, True))
     script = element("script", Markup(shared_columns(found)), type="application/json", css="shared")
     return PageContent(
         title=f"{experiment} over the nights of {suite}",
@@ -261,7 +261,7 @@ def experiment_content(experiment: str, lines: Sequence[Timeline], found: Findin
             Sentence(words.CHARTS_NOTE),
             element("nav", joined(links, "\n")),
             script,
-            *(block for line in judged for block in _chart(line, found)),
+            *(block for line in series for block in _chart(line, found)),
             *([Section(words.FACTS, [block for line in facts for block in _chart(line, found)])] if facts else []),
         ],
     )

@@ -94,8 +94,8 @@ def open_views(spark: SparkSession, query: str, stored: Sequence[SeriesTables], 
     """Create a view for every table that the query names; pass differences between series to `tell`."""
     for name in tables_in(query):
         holders = [series for series in stored if series.has(name)]
-        if others := [series for series in stored if not series.has(name)]:
-            tell(f"{name}: no such table in {_series_list(others, len(stored))}; left out")
+        if rest := [series for series in stored if not series.has(name)]:
+            tell(f"{name}: no such table in {_series_list(rest, len(stored))}; left out")
         view(spark, name, holders, tell).createOrReplaceTempView(name)
 
 

@@ -416,6 +416,6 @@ def split_errors(
     """Return the errors while the topology ran, as rows, and the number of kinds seen only while it was being
     stopped."""
     killed_s = next((float(event["t"]) for event in events if event["kind"] == "topology_killed"), None)
-    live = [group for group in groups if killed_s is None or group.t_s is None or group.t_s < killed_s]
-    timed = [replace(group, t_s=None if group.t_s is None else round(group.t_s - zero_s, 3)) for group in live]
-    return [{"time_s": row.pop("t_s"), **row} for row in map(asdict, timed)], len(groups) - len(live)
+    run_groups = [group for group in groups if killed_s is None or group.t_s is None or group.t_s < killed_s]
+    timed = [replace(group, t_s=None if group.t_s is None else round(group.t_s - zero_s, 3)) for group in run_groups]
+    return [{"time_s": row.pop("t_s"), **row} for row in map(asdict, timed)], len(groups) - len(run_groups)

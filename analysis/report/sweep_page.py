@@ -225,13 +225,13 @@ def run_rows(data: SweepData) -> Iterator[Row]:
     by_run: dict[tuple[int, str, str], list[SweepRun]] = {}
     for run in data.runs:
         by_run.setdefault((run.point, run.run_id, run.event_id), []).append(run)
-    for (point, run_id, event_id), same in by_run.items():
-        values = {path: value for axis, step in zip(data.axes, same[0].steps, strict=True)
+    for (point, run_id, event_id), runs in by_run.items():
+        values = {path: value for axis, step in zip(data.axes, runs[0].steps, strict=True)
                   for path, value in zip(axis.paths, axis.steps[step], strict=True)}  # fmt: skip
-        by_metric: Mapping[str, SweepRun] = {run.metric: run for run in same}
+        by_metric: Mapping[str, SweepRun] = {run.metric: run for run in runs}
         metrics: Row = {name: by_metric[name].value if name in by_metric else None for name in SWEPT}
         flags = {f"{name}_longer": by_metric[name].censored for name in SWEPT
                  if name.startswith(CONVERGENCE) and name in by_metric}  # fmt: skip
         flat = {path: value if isinstance(value, int | float | str) else str(value) for path, value in values.items()}
-        yield {"point": point, **flat, "variant": same[0].variant, "run_id": run_id, "event_id": event_id, **metrics,
+        yield {"point": point, **flat, "variant": runs[0].variant, "run_id": run_id, "event_id": event_id, **metrics,
                **flags}  # fmt: skip

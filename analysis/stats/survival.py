@@ -98,8 +98,8 @@ def ratio_p(a: Times, b: Times, ratio: float, side: Side) -> float:
 
     Equivalence within two bounds is both: `less` at the upper one and `greater` at the lower one.
     """
-    less, greater = _tails(_Pooled.of(a, b), np.full(1, ratio))
-    return float((less if side == "less" else greater)[0])
+    p_less, p_greater = _tails(_Pooled.of(a, b), np.full(1, ratio))
+    return float((p_less if side == "less" else p_greater)[0])
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,6 @@ def _tails(pooled: _Pooled, ratios: Array) -> tuple[Array, Array]:
     splits, all_of_them = _splits(pooled.a_runs, len(pooled.times))
     sums, score = splits @ scores.T, scores[:, : pooled.a_runs].sum(axis=1)
     extra = 0 if all_of_them else 1
-    many = ((sums >= score - CLOSE).sum(axis=0) + extra) / (len(splits) + extra)
-    few = ((sums <= score + CLOSE).sum(axis=0) + extra) / (len(splits) + extra)
-    return many, few
+    p_many = ((sums >= score - CLOSE).sum(axis=0) + extra) / (len(splits) + extra)
+    p_few = ((sums <= score + CLOSE).sum(axis=0) + extra) / (len(splits) + extra)
+    return p_many, p_few

@@ -65,8 +65,8 @@ def drop(bucket: Bucket, series: str, folder: Path) -> None:
         record = read_json(folder / layout.HOLD)
     except RecordError:
         return
-    stored = read_hold(bucket, series)
-    if stored is not None and stored[1] == record["etag"]:
+    hold = read_hold(bucket, series)
+    if hold is not None and hold[1] == record["etag"]:
         bucket.remove([f"{series}/{layout.HOLD}"])
     (folder / layout.HOLD).unlink(missing_ok=True)
 

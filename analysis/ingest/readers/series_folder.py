@@ -325,7 +325,7 @@ def _source_record(format: str, sources: Sequence[Source], counted: Mapping[str,
         "harness_facts": {
             "read_from": format,
             "lines_read": sum(total for total, _ in counted.values()),
-            "lines_damaged": sum(damaged for _, damaged in counted.values()),
+            "lines_damaged": sum(bad_lines for _, bad_lines in counted.values()),
         },
         "spec": {"read": {"format": format, "files": [
             {"file": source.file.name, "lines": counted[str(source.file)][0],
