@@ -174,7 +174,7 @@ def _stop(spark: "SparkSession") -> None:
     def stop() -> None:
         try:
             spark.stop()
-        except Exception as error:  # noqa: BLE001 - raised below, where somebody hears of it
+        except Exception as error:  # noqa: BLE001 - raised below, where it is reported
             failures.append(error)
 
     jvm = getattr(spark.sparkContext._gateway, "proc", None)  # it may belong to another process

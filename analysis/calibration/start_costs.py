@@ -21,7 +21,7 @@ WAITS = ("start_wait_s", "stop_s", "fetch_s")
 
 @dataclass(frozen=True)
 class StartRow:
-    """One machine's starts: CPU seconds of all of them, and `bound_s`, their duration if only the
+    """Starts on one machine: CPU seconds of all of them, and `bound_s`, their duration if only the
     machine's cores held them up. `restarted`: of them, those that another process had to end for; `is_first`: the
     machine had no worker of the topology before. `is_timed`: they were ordered at one time, and no supervisor started
     there."""

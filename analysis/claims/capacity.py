@@ -273,7 +273,7 @@ def _led_by_lengths(topology: Topology) -> frozenset[str]:
 
 
 def _undominated(rows: Array, most: int) -> list[int] | None:
-    """Return the rows that no other row undercuts in all columns, one of equal ones; None if there are more than
+    """Return the rows for which no other row is as small in all columns, one of equal ones; None if there are more than
     `most`."""
     rest, indices = np.lexsort(rows.T[::-1]), list[int]()
     while rest.size and len(indices) <= most:

@@ -169,7 +169,7 @@ class Comparison:
     sentence: str
     certain: bool
     why: str
-    notes: tuple[str, ...]  # what was left out, and whose failure it was
+    notes: tuple[str, ...]  # left-out runs, and whose failure they were
     kinds: Mapping[str, str]  # event -> its kind
     simulated: bool = False
 

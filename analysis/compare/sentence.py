@@ -154,7 +154,7 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
     parts_text = []
     for pair, topology in parts:
         own = [row for row in primary if row.topology == topology]
-        failures = topology == _topologies(pair, primary)[0]  # of the runs, whatever ran in them
+        failures = topology == _topologies(pair, primary)[0]  # about the runs, for all topologies
         words = topology_words(topology)
         name = ", ".join(filter(None, (pair.pair.name if len(runs) > 1 or not topology else "", words)))
         parts_text.append((name, text(pair, own, failures)))

@@ -191,7 +191,8 @@ def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Condition
 
 
 def _is_unsure(row: LedgerRow) -> bool:
-    """Return whether the interval contains 0 (which shows no equality either); a model's number only if it is 0."""
+    """Return whether the interval contains 0, which shows no equality either, or the number is 0; never for a model's
+    number."""
     if row.is_models:
         return False
     contains_zero = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high

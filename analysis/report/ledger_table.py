@@ -105,8 +105,7 @@ def _needs_no_region(row: LedgerRow) -> bool:
 
 
 def region_text(row: LedgerRow) -> str:
-    """Return where the whole interval has to lie; MISSING for a check, a computation and a model's number, which have
-    no region."""
+    """Return where the whole interval has to lie; MISSING if the claim has no region or the row no verdict."""
     if row.claim.within is None or _needs_no_region(row):
         return MISSING
     is_signed = row.claim.kind not in SPREADS

@@ -266,8 +266,8 @@ def own_number(values: Sequence[float], series: Sequence[int] = ()) -> PairedEff
 
 
 def _show_noise(series: Sequence[int]) -> bool:
-    """Return whether there are as many pairs of neighbouring blocks as in the shortest single series: fewer give
-    no floor. If each series has one block there are none, and Student's interval stands alone."""
+    """Return whether there are at least as many pairs of neighbouring blocks as in a series of the fewest blocks: fewer
+    give no floor. If each series has one block there are none, and Student's interval stands alone."""
     return not series or same_code_floors.neighbours(series) >= MINIMUM_BLOCKS - 1
 
 
