@@ -103,7 +103,7 @@ def communication_graph(
         unit = _unit(access.units.topologies, run_id, topology, series_dir)
         files = [file for file in sorted(paths.run(run_id).workers.glob("*")) if file.suffix in RAW_SUFFIXES]
         traffic = access.view(tables.worker_lines(spark, files), "traffic_samples")
-        traffic = traffic.where(traffic["run_id"] == unit)
+        traffic = graph.of_unit(traffic, unit)
         if part is not None:
             traffic = graph.in_part(traffic, access.read("intervals"), access.read("scale_events"), part, unit)
         sent = graph.sent_tuples(traffic).persist()
@@ -111,20 +111,22 @@ def communication_graph(
             arrays = graph.arrays(sent, access.read("components"), unit)
         finally:
             sent.unpersist()
-    write_graph(arrays, target, f"{series_dir.name}/{unit}")
+    write_graph(arrays, target, "/".join((series_dir.name, *unit)))
     return len(arrays.tasks), arrays.edge_count
 
 
-def _unit(topologies: Mapping[str, Sequence[str]], run_id: str, topology: str | None, series_dir: Path) -> str:
+def _unit(
+    topologies: Mapping[str, Sequence[str]], run_id: str, topology: str | None, series_dir: Path
+) -> tuple[str, str]:
     if run_id not in topologies:
         run_ids = ", ".join(sorted(topologies)) or "none: it has no tables yet"
         raise ConfigurationError(f"{series_dir} has no run {run_id!r}; there are {run_ids}")
     names = topologies[run_id]
     if topology is None and len(names) == 1:
-        return small_tables.unit_of(run_id, names[0])
+        return run_id, names[0]
     if topology is None or topology not in names:
         raise ConfigurationError(f"{run_id}: topology is {topology!r}; allowed: {', '.join(names)}")
-    return small_tables.unit_of(run_id, topology)
+    return run_id, topology
 
 
 def family_report(

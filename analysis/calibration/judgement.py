@@ -20,6 +20,7 @@ from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import WHOLE_RUN, absent_machines, event_order
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, cluster, rows
+from analysis.record.units import unit_of
 from analysis.stats.effect import summary
 
 RANKED = "throughput_after"
@@ -308,7 +309,7 @@ def machine_means(paths: SeriesPaths, stands_for: StandsFor) -> dict[MachineKey,
     values: dict[MachineKey, list[float]] = {}
     for row in cpu:
         counts = row["run_id"] in stands_for and row["event_id"] != WHOLE_RUN and row["joins_at_scale"] is not None
-        absentees = absences.get((row["run_id"], row["event_id"], row["phase"]), set())
+        absentees = absences.get((unit_of(row), row["event_id"], row["phase"]), set())
         if counts and row["machine"] not in absentees and row["utilisation_mean"] is not None:
             key = (stands_for[row["run_id"]], row["event_id"], row["phase"], row["machine"])
             values.setdefault(key, []).append(100.0 * row["utilisation_mean"])

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
+from typing import Any
 
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
 from analysis.metrics import untimed
@@ -28,7 +29,7 @@ from analysis.metrics.uncertainty import UTILITY, ClockErrors, has_latency_level
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number
 from analysis.record.event_timeline import REST, WHOLE_RUN, event_id_of, event_order
-from analysis.record.small_tables import SEPARATOR, Row, unit_of
+from analysis.record.small_tables import Row
 
 Reader = Callable[[str], list[Row]]
 METRICS = {f"{name}_after": share for name, share in LATENCIES.items()}
@@ -145,15 +146,15 @@ def _utility_blocks(
 ) -> Iterator[MetricBlocks]:  # fmt: skip
     """Yield the utility until the first run was no longer watched. Possibly lost tuples count as without any."""
 
-    units = {row["run_id"]: unit_of(row["run_id"], row["topology"]) for row in read("topologies")}
+    names = {row["run_id"]: row["topology"] for row in read("topologies")}
 
     def cut(table: str) -> list[Row]:
         return [
-            row | {"run_id": units.get(row["run_id"], row["run_id"])} for row in read(table)
+            row | {"topology": names.get(row["run_id"])} for row in read(table)
             if row.get("window_s") is None or row["window_s"] + WINDOW_S <= until_s
         ]  # fmt: skip
 
-    values = {row["run_id"].partition(SEPARATOR)[0]: float(row["value"]) for row in utilities(cut)
+    values = {row["run_id"]: float(row["value"]) for row in utilities(cut)
               if row["metric"] == UTILITY_AFTER and event_id_of(row) == event}  # fmt: skip
     unseen = {each.run_id: each.unseen or 0.0 for each in without}
     measured = {block: ids for block, ids in watched.items() if all(run_id in values for run_id in ids)}
@@ -239,7 +240,7 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
     Runs whose lines have no histograms are left out.
     """
     throughput = read("event_throughput")
-    starts_by_key, rates = _whole_windows(throughput), untimed.tuples_of_windows(throughput)
+    starts_by_key, rates = _whole_windows(throughput), _of_runs(untimed.tuples_of_windows(throughput))
     histograms: dict[tuple[str, str], dict[float, tuple[list[int], list[float]]]] = defaultdict(dict)
     without_histograms = set()
     for row in read("latency"):
@@ -248,7 +249,7 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
             without_histograms.add(key)
         else:
             histograms[key][row["window_s"]] = (row["buckets"], row["counts"])
-    backlog, waits = untimed.queues(read("activity"))
+    backlog, waits = map(_of_runs, untimed.queues(read("activity")))
     losses = read("losses")
     loss, unknowns = _totals(losses, "lost"), _unseen(losses)
     over_s = {
@@ -262,12 +263,17 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
             max(starts) + WINDOW_S,
             over_s.get(key, 0.0),
             {start: each for start, each in histograms[key].items() if start >= 0},
-            rates[(*key, "due")], rates[(*key, "spouts")], backlog[key], waits[key], misses.get(key), loss.get(key),
-            unknowns.get(key),
+            rates.get((*key, "due"), {}), rates.get((*key, "spouts"), {}), backlog.get(key, {}), waits.get(key, {}),
+            misses.get(key), loss.get(key), unknowns.get(key),
         )
         for key, starts in starts_by_key.items()
         if key not in without_histograms and key[1] != WHOLE_RUN and max(starts, default=-1) >= 0
     }  # fmt: skip
+
+
+def _of_runs(numbers: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Replace the unit in each key by its run: all rows are of one topology."""
+    return {(unit[0], *others): of for (unit, *others), of in numbers.items()}
 
 
 def _later(rows: Sequence[Row]) -> Iterator[Row]:

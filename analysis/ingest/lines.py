@@ -4,13 +4,6 @@ from analysis.record.schemas import GROUPS, TABLES, WORKER_LINES, group_fields
 
 DAMAGED_COLUMN = "damaged_text"
 
-# Fields that lines of older workers lack, by group: null there, and no damage.
-LATER = {
-    "tasks": ("cpu_ms", "backpressure_ms"),
-    "sinks": ("source_machine", "buckets", "counts"),
-    "spouts": ("behind", "missed", "late"),
-}
-
 # Fields whose entries are lists of equal length, by group.
 PARALLEL = {"sinks": ("buckets", "counts")}
 

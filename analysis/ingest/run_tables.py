@@ -8,7 +8,6 @@ from typing import Any
 from analysis.errors import RecordError
 from analysis.record import small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
-from analysis.record.small_tables import SEPARATOR
 from barograph.plan.experiment import WHOLE_CLUSTER
 
 
@@ -48,10 +47,10 @@ def _check_topologies(record: Mapping[str, Any], path: Path) -> None:
         return
     names = [each.get("name") if isinstance(each, Mapping) else None for each in entries or ()]
     for number, name in enumerate(names, start=1):
-        if not isinstance(name, str) or not name or name == WHOLE_CLUSTER or SEPARATOR in name or names.count(name) > 1:
+        if not isinstance(name, str) or not name or name == WHOLE_CLUSTER or "/" in name or names.count(name) > 1:
             raise RecordError(
                 f"{path}: topologies[{number - 1}].name is {name!r}; allowed: a name of its own, without "
-                f"{SEPARATOR!r}, that is not {WHOLE_CLUSTER!r}, which is the cluster"
+                f"'/', that is not {WHOLE_CLUSTER!r}, which is the cluster"
             )
 
 

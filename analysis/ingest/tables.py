@@ -4,8 +4,7 @@ Workers' lines stay as they are, one row a line: the tables of samples are views
 """
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,18 +13,10 @@ from pyspark.sql import functions as f
 
 from analysis import session
 from analysis.ingest import avro_lines, run_tables
-from analysis.ingest.lines import (
-    DAMAGED_COLUMN,
-    LATER,
-    PARALLEL,
-    RANGES,
-    REQUIRED,
-    array_groups,
-    schema_of,
-)
+from analysis.ingest.lines import DAMAGED_COLUMN, PARALLEL, RANGES, REQUIRED, array_groups, schema_of
 from analysis.record import sample_views, small_tables, worker_files
-from analysis.record.files import SeriesPaths, first_bytes, folders_of
-from analysis.record.schemas import LARGE_TABLES, STORED, TABLES, WORKER_LINES
+from analysis.record.files import SeriesPaths, folders_of
+from analysis.record.schemas import LARGE_TABLES, TABLES, WORKER_LINES
 from scheduler_plugins.service.samples import LONGEST_LINE_S
 
 EXCERPT_CHARACTERS = 200
@@ -38,15 +29,10 @@ DEPTH = {"worker": 1, "machine": 1, "event": 0, "decision": 0}
 # In a bucket an incomplete run is among the attempts.
 ATTEMPT = r"\.attempt-\d+$"
 
-# For a group's column: whether its line may lack it.
-IsAbsent = Callable[[str, str, Column], Column]
-
 
 def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     """Write every table of a series to `tables/`, replacing existing ones."""
     paths = series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series))
-    for view in TABLES.keys() - set(STORED):  # an older version stored them; in a bucket each analysis has a folder
-        shutil.rmtree(paths.table(view), ignore_errors=True)
     run_tables.write(paths, paths.all_runs())
     session.side_by_side(spark, [
         partial(_write_worker_lines, spark, paths),
@@ -60,7 +46,7 @@ def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
 
 
 def _write_worker_lines(spark: SparkSession, paths: SeriesPaths) -> None:
-    lines = worker_lines(spark, paths.raw_files("workers"), paths.raw_heads, in_folders=True)
+    lines = worker_lines(spark, paths.raw_files("workers"), in_folders=True)
     write(lines, paths, WORKER_LINES.name)
 
 
@@ -80,20 +66,16 @@ def _write_decisions(spark: SparkSession, paths: SeriesPaths) -> None:
     write(placements(lines), paths, "placements")
 
 
-def worker_lines(
-    spark: SparkSession, files: Sequence[Path | str], heads: avro_lines.Heads = first_bytes, *, in_folders: bool = False
-) -> DataFrame:
-    """Return workers' lines as the table has them, damaged ones too. `heads`: the first bytes of Avro files.
-    `in_folders`: their folders have no other files, so that Spark need not look for each.
+def worker_lines(spark: SparkSession, files: Sequence[Path | str], *, in_folders: bool = False) -> DataFrame:
+    """Return workers' lines as the table has them, damaged ones too: Avro files, and JSON lines that were read from
+    other people's logs. `in_folders`: their folders have no other files, so that Spark need not look for each.
     """
     names = [str(file) for file in files]
-    writers = avro_lines.writers([name for name in names if name.endswith(worker_files.SUFFIX)], heads)
-    if in_folders and len(writers) == 1:
-        writers = [replace(writer, files=tuple(folders_of(writer.files))) for writer in writers]
-    parts = [_avro_lines(spark, writer) for writer in writers]
-    json_files = [name for name in names if not name.endswith(worker_files.SUFFIX)]
+    kinds = [[name for name in names if name.endswith(worker_files.SUFFIX) == is_avro] for is_avro in (True, False)]
+    avro_files, json_files = [folders_of(files) if in_folders else files for files in kinds]
+    parts = [_avro_lines(spark, avro_files)] if avro_files else []
     if json_files or not parts:
-        parts.append(read_lines(spark, "worker", folders_of(json_files) if in_folders else json_files))
+        parts.append(read_lines(spark, "worker", json_files))
     columns = [column.name for column in WORKER_LINES.columns]
     first, *rest = (part.withColumnRenamed("t", "t_s").select(*columns) for part in parts)
     for other in rest:
@@ -157,26 +139,25 @@ def read_lines(spark: SparkSession, kind: str, files: Sequence[Path | str]) -> D
         .json([str(file) for file in files])
     )
     columns = [name for name in lines.columns if name != DAMAGED_COLUMN]
-    fault = _is_uneven(kind, _is_of_an_older_worker) | _has_impossible_entries(kind)
-    return _note_damage(lines.select(*_place(kind), *columns, DAMAGED_COLUMN), kind, fault)
+    return _note_damage(lines.select(*_place(kind), *columns, DAMAGED_COLUMN), kind)
 
 
-def _avro_lines(spark: SparkSession, writer: avro_lines.Writer) -> DataFrame:
+def _avro_lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """Return lines as `read_lines` does. A damaged one has no text: it is shown in hexadecimal digits."""
-    lines = avro_lines.blocks(spark, writer, _place("worker"))
+    lines = avro_lines.blocks(spark, files, _place("worker"))
     digits = f.hex(f.substring("bytes", 1, EXCERPT_BYTES))
     damage = f.when(
         f.col("t").isNull(), f.concat(f.length("bytes"), f.lit(" bytes with a wrong checksum, which begin: "), digits)
     )
     columns = [name for name in lines.columns if name != "bytes"]
-    fault = _is_uneven("worker", lambda group, name, _: f.lit(name in writer.absent[group]))
-    return _note_damage(
-        lines.select(*columns, damage.alias(DAMAGED_COLUMN)), "worker", fault | _has_impossible_avro_entries()
-    )
+    return _note_damage(lines.select(*columns, damage.alias(DAMAGED_COLUMN)), "worker")
 
 
-def _note_damage(lines: DataFrame, kind: str, fault: Column) -> DataFrame:
-    text = f.when(_is_damaged(kind) | fault, f.coalesce(f.col(DAMAGED_COLUMN), f.lit(IMPOSSIBLE)))
+def _note_damage(lines: DataFrame, kind: str) -> DataFrame:
+    fault = _is_damaged(kind) | _is_uneven(kind)
+    if kind == "worker":
+        fault = fault | _has_impossible_entries()
+    text = f.when(fault, f.coalesce(f.col(DAMAGED_COLUMN), f.lit(IMPOSSIBLE)))
     columns = [name for name in lines.columns if name != DAMAGED_COLUMN]
     # A line need not be UTF-8, but the table must be, or nothing else could read it.
     return lines.select(*columns, f.make_valid_utf8(f.substring(text, 1, EXCERPT_CHARACTERS)).alias(DAMAGED_COLUMN))
@@ -205,43 +186,26 @@ def _is_damaged(kind: str) -> Column:
     for name in REQUIRED[kind]:
         fault = fault | f.col(name).isNull()
     if "dt_s" in REQUIRED[kind]:
-        fault = fault | _is_outside(f.col("dt_s"), 0, LONGEST_LINE_S)
+        fault = fault | ~f.coalesce(f.col("dt_s").between(0, LONGEST_LINE_S), f.lit(False))
     return fault
 
 
-def _is_uneven(kind: str, is_absent: IsAbsent) -> Column:
-    """Return whether columns of one group have different lengths."""
+def _is_uneven(kind: str) -> Column:
+    """Return whether columns of one group have different lengths. Lines of other people's logs may lack a worker's
+    column."""
     fault = f.lit(False)
-    for group, fields in array_groups(kind).items():
-        columns = {name: f.col(f"{group}.`{name}`") for name in fields}
-        lengths = {name: f.coalesce(f.size(column), f.lit(-1)) for name, column in columns.items()}
-        first = lengths[fields[0]]
-        for name in fields[1:]:
-            missing_column = is_absent(group, name, columns[name])
-            fault = fault | (f.col(group).isNotNull() & ~missing_column & (lengths[name] != first))
+    for group, (first, *others) in array_groups(kind).items():
+        sizes = {name: f.size(f.col(f"{group}.`{name}`")) for name in (first, *others)}
+        for name in others:
+            is_absent = sizes[name].isNull() if kind == "worker" else f.lit(False)
+            fault = fault | (f.col(group).isNotNull() & ~is_absent & ~sizes[name].eqNullSafe(sizes[first]))
     return fault
 
 
-def _is_of_an_older_worker(group: str, name: str, column: Column) -> Column:
-    return column.isNull() if name in LATER.get(group, ()) else f.lit(False)
-
-
-def _has_impossible_entries(kind: str) -> Column:
-    """Return whether lists in a column have impossible numbers, or lengths other than those of the lists beside
-    them."""
-    fault = f.lit(False)
-    for group in array_groups(kind):
-        for name, low, high in RANGES.get(group, ()):
-            fault = fault | _has_outside(f.col(f"{group}.`{name}`"), low, high)
-        sizes = [f.transform(f.col(f"{group}.`{name}`"), f.size) for name in PARALLEL.get(group, ())]
-        for size in sizes[1:]:
-            fault = fault | ~size.eqNullSafe(sizes[0])
-    return fault
-
-
-def _has_impossible_avro_entries() -> Column:
-    """Return the same without a function for each entry, which takes a third of the reading time. An entry cannot be
-    null here, and a line is as a worker wrote it, so for lists of unequal length only the sums are compared."""
+def _has_impossible_entries() -> Column:
+    """Return whether lists in a worker's line have impossible numbers, or lengths other than those of the lists beside
+    them. The lists are flattened, because a function for each entry takes a third of the reading time; so for lists of
+    unequal length only the sums are compared."""
     fault = f.lit(False)
     for group, ranges in RANGES.items():
         for name, low, high in ranges:
@@ -251,16 +215,6 @@ def _has_impossible_avro_entries() -> Column:
         for other in rest:
             fault = fault | ~other.eqNullSafe(first)
     return fault
-
-
-def _is_outside(number: Column, least: float, most: float) -> Column:
-    return f.coalesce((number < least) | (number > most), f.lit(True))
-
-
-def _has_outside(lists: Column, least: float, most: float) -> Column:
-    """Return whether an entry of one of the lists is outside; false if the line has no such lists."""
-    fault = f.exists(lists, lambda entries: f.exists(entries, lambda number: _is_outside(number, least, most)))
-    return f.coalesce(fault, f.lit(False))
 
 
 def _intact(lines: DataFrame) -> DataFrame:
@@ -297,9 +251,8 @@ def events(lines: DataFrame) -> DataFrame:
 def decisions(lines: DataFrame) -> DataFrame:
     """Return rounds with a decision, without decisions whose answer did not reach Nimbus."""
     columns = [f.coalesce(name, f"decision.{name}").alias(name) for name in ("decision_id", "policy")]
-    measured = f.nullif("duration_ms", f.lit(0.0)).alias("duration_ms")  # simulated services of before 2026-11-24 say 0
     decision_rows = _intact(lines).select(
-        "run_id", f.col("t").alias("t_s"), *columns, f.col("decision.reason").alias("reason"), measured
+        "run_id", f.col("t").alias("t_s"), *columns, f.col("decision.reason").alias("reason"), "duration_ms"
     )
     withdrawn = _intact(lines).select("run_id", f.col("withdrawn").alias("decision_id"))
     return (

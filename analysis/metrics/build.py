@@ -40,20 +40,18 @@ from analysis.record import clock_offsets, sample_views, small_tables
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import LARGE_TABLES, TABLES, WORKER_LINES
-from analysis.record.small_tables import SEPARATOR, Row, run_of, topology_of, unit_of
+from analysis.record.small_tables import Row
+from analysis.record.units import EVENT, UNIT, Unit, unit_of
 
 RUNS_AT_ONCE = 200
-AXIS = ("run_id", "event_id", "zero_s", "first_s", "last_s")
-AXIS_SCHEMA = "run_id string, event_id string, zero_s double, first_s double, last_s double"
-
-
-# Tables of runs whose rows are copied for each topology of a run, and for the cluster.
-OF_RUNS = ("runs", "machines", "decisions")
+AXIS = (*EVENT, "zero_s", "first_s", "last_s")
+AXIS_SCHEMA = "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double"
 
 
 @dataclass(frozen=True)
 class TableAccess:
-    """Access to a series' tables and metrics; here a row's `run_id` is its unit (`topologies`)."""
+    """Access to a series' tables and metrics. Rows have the columns of their unit (`topologies`), but for those of
+    tables of runs and machines."""
 
     spark: SparkSession
     paths: SeriesPaths
@@ -64,18 +62,15 @@ class TableAccess:
         return Units.of(read("runs"), read("topologies"), read("events"))
 
     def read(self, name: str, beside: Sequence[str] = ()) -> DataFrame:
-        """Return a table; of samples and placements the rows of the topologies that the runs' records name, of machines
-        the rows for each topology. `beside`: columns of workers' lines to keep beside those of a view."""
+        """Return a table; of samples and placements the rows of the topologies that the runs' records name, of samples
+        of machines the rows for each topology. `beside`: columns of workers' lines to keep beside those of a view."""
         if TABLES[name].group:
             return self.view(tables.read(self.spark, self.paths, WORKER_LINES.name), name, beside)
         frame = self._frame(name)
         if name == "placements":
             return self._of_topologies(frame)
-        if name == "machines":
-            return self.units.in_units(frame, self.units.with_cluster)
-        if TABLES[name].names_topology:
-            unit = f.concat_ws(SEPARATOR, "run_id", "topology").alias("run_id")
-            return frame.select(unit, *[name for name in frame.columns if name not in ("run_id", "topology")])
+        if name == "machines" or TABLES[name].names_topology:
+            return frame
         return self.units.while_there(self.units.in_units(frame, self.units.topologies))
 
     def _frame(self, name: str) -> DataFrame:
@@ -94,40 +89,30 @@ class TableAccess:
         return self.units.in_units(tables.read(self.spark, self.paths, name), self.units.of_machines)
 
     def _of_topologies(self, rows: DataFrame) -> DataFrame:
-        rows_with_unit = rows.withColumn("run_id", self.units.unit_of_line())
-        return rows_with_unit.where(f.col("run_id").isNotNull())
+        named = rows.withColumn("topology", self.units.name_in_line())
+        return named.where(f.col("topology").isNotNull())
 
     def write(self, name: str, frame: DataFrame) -> DataFrame:
         """Store a metric and return the stored one, so that nothing is computed twice."""
-        run, unit = f.substring_index("run_id", SEPARATOR, 1), f.col("run_id")
-        parts = {"run_id": run, "topology": f.substring(unit, f.length(run) + 2, f.length(unit))}
-        columns = [column.name for column in TABLES[name].columns]
-        tables.write(frame.select(*[parts.get(c, f.col(f"`{c}`")).alias(c) for c in columns]), self.paths, name)
+        columns = [f.col(f"`{column.name}`") for column in TABLES[name].columns]
+        tables.write(frame.select(*columns), self.paths, name)
         return self.read(name)
 
     def rows(self, name: str, runs: Collection[str] | None = None) -> list[Row]:
-        table_rows = small_tables.rows(self.paths, name, runs=runs)
+        """Read rows of a table, of events and runs those of each unit."""
+        rows = small_tables.rows(self.paths, name, runs=runs)
         if name == "events":
-            return self.units.events_of_units(table_rows)
-        if name in OF_RUNS:
-            return self.units.rows_of_units(table_rows)
-        return [row | {"run_id": unit_of(row["run_id"], row.pop("topology"))} for row in table_rows]
-
-    def write_rows(self, name: str, found: Iterable[Row]) -> None:
-        small_tables.write(self.paths, name, map(_stored, found))
+            return self.units.events_of_units(rows)
+        return self.units.rows_of_units(rows) if name == "runs" else rows
 
     def write_by_runs(self, names: Sequence[str], compute: Callable[[Reader], Mapping[str, Iterable[Row]]]) -> None:
         """Write these tables; `compute` makes their rows for some runs from the rows of other tables for those."""
         with ExitStack() as stack:
             add = {name: stack.enter_context(small_tables.replacement(self.paths, name)) for name in names}
             for runs in chunked_iter(sorted(self.units.topologies), RUNS_AT_ONCE):
-                result = compute(partial(self.rows, runs=runs))
+                found = compute(partial(self.rows, runs=runs))
                 for name in names:
-                    add[name](map(_stored, result[name]))
-
-
-def _stored(row: Row) -> Row:
-    return row | {"run_id": run_of(row["run_id"]), "topology": topology_of(row["run_id"])}
+                    add[name](found[name])
 
 
 def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
@@ -161,15 +146,17 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
 
 def build_events(at: TableAccess) -> None:
     """Write `zeros`, the time axis of every run (a row a run), and `scale_events`, its events on it (a row a run and
-    event). Here and below a run is that of one topology, or of the cluster (`topologies`)."""
+    event). Here and below that is a row a topology of a run, and one of the cluster (`topologies`)."""
     bounds = collect_rows(
         throughput.observation_times(at.read("worker_samples"), at.read("machine_samples"))
     )  # a row a run
     events, spans_s = at.rows("events"), at.units.spans_s
     bounds = topologies.with_clusters(topologies.since_submission(bounds, events, at.units), at.units)
-    zeros = topologies.on_one_axis(throughput.zeros(events, bounds, spans_s), at.units)
-    at.write_rows("zeros", zeros)
-    at.write_rows("scale_events", scale_events.scale_event_rows(events, zeros, at.rows("machines"), spans_s))
+    zeros = topologies.on_one_axis(throughput.zeros(events, bounds, spans_s))
+    small_tables.write(at.paths, "zeros", zeros)
+    small_tables.write(
+        at.paths, "scale_events", scale_events.scale_event_rows(events, zeros, at.rows("machines"), spans_s)
+    )
 
 
 def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
@@ -189,52 +176,50 @@ def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
 def build_downtime(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
     """Write `downtime`, a row an event. `spans`, here and below: the rows of `scale_events`."""
     axes = at.rows("scale_events")
-    stretches = collect_rows(throughput.silences(at.read("task_samples"), components, spans))
-    rows = throughput.downtime([axis for axis in axes if axis["run_id"] not in at.units.clusters], stretches)
-    at.write_rows("downtime", [*rows, *topologies.downtimes_of_clusters(axes, stretches, at.units)])
+    silent = collect_rows(throughput.silences(at.read("task_samples"), components, spans))
+    found = throughput.downtime([axis for axis in axes if unit_of(axis) not in at.units.clusters], silent)
+    small_tables.write(at.paths, "downtime", [*found, *topologies.downtimes_of_clusters(axes, silent, at.units)])
 
 
 def _throughput_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
-    units_of_several, axes = _units_of_several_events(read, units), _axes(read, units)
-    rows = throughput.throughput_rows(
-        [axis for axis in axes if axis["run_id"] not in units.clusters], read("activity"), read("components")
+    several, axes = _units_of_several_events(read, units), _axes(read, units)
+    found = throughput.throughput_rows(
+        [axis for axis in axes if unit_of(axis) not in units.clusters], read("activity"), read("components")
     )
-    rows += topologies.throughput_of_clusters(axes, rows, units)
+    found += topologies.throughput_of_clusters(axes, found, units)
     return {
-        "event_throughput": [row for row in rows if not _is_whole_run(row, units_of_several)],
-        "throughput": [
-            row for row in rows if row["run_id"] not in units_of_several or _is_whole_run(row, units_of_several)
-        ],
+        "event_throughput": [row for row in found if not _is_whole_run(row, several)],
+        "throughput": [row for row in found if unit_of(row) not in several or _is_whole_run(row, several)],
     }
 
 
 def _axes(read: Reader, units: Units) -> list[Row]:
     """Return the axes of every event, and of a run as a whole if that differs from the axis of its only event."""
-    unit_ids = _units_of_several_events(read, units)
-    run_rows = [row | {"event_id": WHOLE_RUN} for row in read("zeros") if row["run_id"] in unit_ids]
-    return [{name: row[name] for name in AXIS} for row in [*read("scale_events"), *run_rows]]
+    several = _units_of_several_events(read, units)
+    whole = [row | {"event_id": WHOLE_RUN} for row in read("zeros") if unit_of(row) in several]
+    return [{name: row[name] for name in AXIS} for row in [*read("scale_events"), *whole]]
 
 
-def _units_of_several_events(read: Reader, units: Units) -> set[str]:
+def _units_of_several_events(read: Reader, units: Units) -> set[Unit]:
     """Return units of runs with several events; a topology that arrives or departs may have fewer, but shares its run's
     axis."""
-    numbers = Counter(row["run_id"] for row in read("scale_events"))
-    result = {unit for unit, number in numbers.items() if number > 1}
-    return result | {unit for cluster in result for unit in units.clusters.get(cluster, ())}
+    numbers = Counter(unit_of(row) for row in read("scale_events"))
+    several = {unit for unit, number in numbers.items() if number > 1}
+    return several | {unit for cluster in several for unit in units.clusters.get(cluster, ())}
 
 
-def _is_whole_run(row: Row, several: set[str]) -> bool:
-    return row["run_id"] in several and row["event_id"] == WHOLE_RUN
+def _is_whole_run(row: Row, several: set[Unit]) -> bool:
+    return unit_of(row) in several and row["event_id"] == WHOLE_RUN
 
 
 def convergence_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
     """Return the steady parts and the convergence times; one short series an event."""
     queues = [row for row in read("activity") if row["queue"] is not None]
-    queues += topologies.queues_of_clusters(queues, units)
+    queues = [*queues, *topologies.queues_of_clusters(queues, units)]
     spans = read("scale_events")
     series = convergence.phase_windows(read("event_throughput"), queues, convergence.unmeasured_spans(spans))
-    verdicts = convergence.live_verdicts(read("events"), spans)
-    intervals = convergence.interval_rows(series, verdicts)
+    live = convergence.live_verdicts(read("events"), spans)
+    intervals = convergence.interval_rows(series, live)
     return {"intervals": intervals, "convergence": convergence.convergence_rows(series, intervals)}
 
 
@@ -247,10 +232,10 @@ def _measurement_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
 def build_emissions(at: TableAccess, unseen: DataFrame, components: DataFrame, spans: DataFrame) -> None:
     """Write `emissions`, a row an event, phase and source."""
     split = scale_events.split_at_ends(at.rows("scale_events"))
-    compute = partial(emissions.emissions, at.read("spout_samples"), unseen, components)
-    rows = collect_rows(compute(spans))
-    at.write_rows(
-        "emissions", rows + (scale_events.rests(collect_rows(compute(_frame_of(at, split)))) if split else [])
+    of = partial(emissions.emissions, at.read("spout_samples"), unseen, components)
+    found = collect_rows(of(spans))
+    small_tables.write(
+        at.paths, "emissions", found + (scale_events.rests(collect_rows(of(_frame_of(at, split)))) if split else [])
     )
 
 
@@ -258,9 +243,9 @@ def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> No
     """Write `losses`, a row an event, phase and edge."""
     events = at.rows("scale_events")
     split = scale_events.split_at_ends(events)
-    rows = _loss_rows(at, components, spans, events)
+    found = _loss_rows(at, components, spans, events)
     rest = scale_events.rests(_loss_rows(at, components, _frame_of(at, split), split)) if split else []
-    at.write_rows("losses", rows + rest)
+    small_tables.write(at.paths, "losses", found + rest)
 
 
 def _frame_of(at: TableAccess, spans: Sequence[Row]) -> DataFrame:
@@ -283,14 +268,16 @@ def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> Non
     and executed in each window."""
 
     def rows_of_juice(read: Reader) -> dict[str, list[Row]]:
-        ids = {row["run_id"] for row in read("topologies") if row["juice"] is not None}
-        if not ids:
+        asked = {unit_of(row) for row in read("topologies") if row["juice"] is not None}
+        if not asked:
             return {"juice": []}
+        of_levels = small_tables.frame_of_rows(at.spark, sorted(asked), "run_id string, topology string")
+        axes = spans.join(f.broadcast(of_levels), list(UNIT), how="left_semi")
         counts = losses.counts_on_edges(
             at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"),
-            lambda samples, counted: in_windows(samples, spans.where(f.col("run_id").isin(ids)), counted), "window_s",
+            lambda samples, counted: in_windows(samples, axes, counted), "window_s",
         )  # fmt: skip
-        activity, throughput = ([row for row in read(name) if row["run_id"] in ids]
+        activity, throughput = ([row for row in read(name) if unit_of(row) in asked]
                                 for name in ("activity", "event_throughput"))  # fmt: skip
         unthrottled = juice.unthrottled_units(read("runs"))
         return {"juice": juice.juice_rows(collect_rows(counts), read("edges"), activity, throughput, unthrottled)}
@@ -300,7 +287,7 @@ def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> Non
 
 def build_latency(at: TableAccess, spans: DataFrame) -> None:
     """Write `latency` (a row an event and window) and from it `interval_latency` (a row an event and phase)."""
-    lines = clock_offsets.clock_lines(at.rows("machines"), at.rows("runs"), at.rows("events"))
+    lines = clock_offsets.clock_lines(*(small_tables.rows(at.paths, name) for name in ("machines", "runs", "events")))
     clocks = small_tables.frame_of_rows(at.spark, lines, clock_offsets.CLOCKS)
     windows = at.write("latency", latency.windows(at.read("sink_samples"), spans, clocks))
     at.write("interval_latency", latency.of_intervals(windows, at.read("intervals")))
@@ -309,13 +296,13 @@ def build_latency(at: TableAccess, spans: DataFrame) -> None:
 def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
     """Write `cpu` (a row an event, phase and machine), `cpu_windows` (a window and machine), `network` (an event,
     phase, machine and interface), `network_windows` (an event and window)."""
-    intervals, samples_of_all = at.read("intervals"), at.read_of_machines("machine_samples")
-    samples = samples_of_all
-    if spans_s := machine_load.memberships(at.rows("events")):
-        members = small_tables.frame_of_rows(at.spark, spans_s, machine_load.MEMBERSHIPS)
-        samples = machine_load.of_members(samples_of_all, members)
+    intervals, whole = at.read("intervals"), at.read_of_machines("machine_samples")
+    samples = whole
+    if spans_s := machine_load.memberships(small_tables.rows(at.paths, "events")):
+        known = small_tables.frame_of_rows(at.spark, spans_s, machine_load.MEMBERSHIPS)
+        samples = machine_load.of_members(whole, known)
     at.write("cpu", machine_load.cpu(samples, at.read("machines"), intervals, spans))
-    at.write("cpu_windows", machine_load.cpu_windows(samples_of_all, at.read("zeros")))
+    at.write("cpu_windows", machine_load.cpu_windows(whole, at.read("zeros")))
     network = at.read_of_machines("network_samples")
     at.write("network", machine_load.network(network, intervals, spans))
     at.write("network_windows", machine_load.network_windows(network, at.read("machines"), spans))
@@ -354,7 +341,7 @@ def build_placement(at: TableAccess, spans: DataFrame) -> None:
 def build_loading(at: TableAccess) -> None:
     """Write `loading`, a row a topology that arrives."""
     firsts = collect_rows(placement.first_sample_of_tasks(at.read("task_samples")))  # a row a task
-    at.write_rows("loading", placement.time_to_load(at.rows("events"), firsts, at.rows("components")))
+    small_tables.write(at.paths, "loading", placement.time_to_load(at.rows("events"), firsts, at.rows("components")))
 
 
 def collect_rows(frame: DataFrame) -> list[Row]:

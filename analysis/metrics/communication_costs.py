@@ -13,16 +13,21 @@ from typing import Any
 
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import WHOLE_RUN, absent_machines, crashed_machines, lines_of_event
-from analysis.record.small_tables import Row, run_of, unit_of
+from analysis.record.small_tables import Row
+from analysis.record.units import Unit, by_unit, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
 
 EXPERIMENT_LAN = "exp0"
 # MP V-A: a new placement after 60 s of 300 s; the first and the last 60 s are left out.
 PUBLISHED_S = 180.0
 Reader = Callable[[str], list[Row]]
-Key = tuple[str, str]  # run, event
+Key = tuple[Unit, str]  # unit, event
 Numbers = tuple[Key, Mapping[str, float | None], tuple[str, ...]]  # the last: names of horizons
 Windows = Mapping[float, float]  # start -> number
+
+
+def _key(row: Row) -> Key:
+    return unit_of(row), row["event_id"]
 
 
 def numbers(read: Reader) -> Iterator[Numbers]:
@@ -34,14 +39,14 @@ def passed_tuples(read: Reader) -> Iterator[Numbers]:
     """Yield per side tuples/s from task to task and the shares that leave a worker and a machine, of those with a known
     way; tuples/s that are processed, including Storm's ackers (MP fig. 11)."""
     for row in read("tuple_rates"):
-        values: dict[str, float | None] = {"processed_per_s": _sum(row["executed_per_s"], row["ackers_executed_per_s"])}
+        found: dict[str, float | None] = {"processed_per_s": _sum(row["executed_per_s"], row["ackers_executed_per_s"])}
         if row["traffic_per_s"] is not None:
-            located = row["traffic_per_s"] - row["unplaced_per_s"]
-            values["traffic_per_s"] = row["traffic_per_s"]
-            values["between_machines_per_s"] = row["between_machines_per_s"]
+            known = row["traffic_per_s"] - row["unplaced_per_s"]
+            found["traffic_per_s"] = row["traffic_per_s"]
+            found["between_machines_per_s"] = row["between_machines_per_s"]
             for name in ("workers", "machines"):
-                values[f"between_{name}_percent"] = _percent(row[f"between_{name}_per_s"], located)
-        yield (row["run_id"], row["event_id"]), {f"{name}_{row['phase']}": value for name, value in values.items()}, ()
+                found[f"between_{name}_percent"] = _percent(row[f"between_{name}_per_s"], known)
+        yield _key(row), {f"{name}_{row['phase']}": value for name, value in found.items()}, ()
 
 
 def _sum(*values: float | None) -> float | None:
@@ -67,20 +72,20 @@ class _EventWindows:
 
 def _windows(read: Reader) -> dict[Key, _EventWindows]:
     emitted: dict[Key, dict[float, float]] = defaultdict(dict)
-    complete_windows: dict[Key, set[float]] = defaultdict(set)
+    whole: dict[Key, set[float]] = defaultdict(set)
     for row in sorted(read("event_throughput"), key=lambda row: float(row["window_s"])):
-        key = row["run_id"], row["event_id"]
+        key = _key(row)
         if row["complete"] and not row["component"]:
-            complete_windows[key].add(row["window_s"])
+            whole[key].add(row["window_s"])
             if row["scope"] == "spouts" and row["rate"] is not None:
                 emitted[key][row["window_s"]] = WINDOW_S * row["rate"]
     sent: dict[Key, dict[float, float]] = defaultdict(dict)
-    absences = absent_machines(read("scale_events"), read("machines"))
-    crashes = crashed_machines(read("events"))
+    absent = absent_machines(read("scale_events"), read("machines"))
+    crashed = crashed_machines(read("events"))
     for row in sorted(read("network_windows"), key=lambda row: float(row["window_s"])):
-        key, phase = (row["run_id"], row["event_id"]), "before" if row["window_s"] < 0.0 else "after"
-        unmeasured = set(row["silent"]) - absences.get((*key, phase), set()) - crashes.get(row["run_id"], set())
-        if row["window_s"] in complete_windows[key] and not unmeasured and row["tx_bytes"] is not None:
+        key, phase = _key(row), "before" if row["window_s"] < 0.0 else "after"
+        silent = set(row["silent"]) - absent.get((*key, phase), set()) - crashed.get(row["run_id"], set())
+        if row["window_s"] in whole[key] and not silent and row["tx_bytes"] is not None:
             sent[key][row["window_s"]] = row["tx_bytes"]
     return {key: _EventWindows(emitted[key], sent[key]) for key in {*emitted, *sent}}
 
@@ -90,9 +95,9 @@ def published_rates(read: Reader) -> Iterator[Numbers]:
     V-A)."""
     windows = _windows(read)
     for span in read("scale_events"):
-        key = (span["run_id"], span["event_id"])
+        key = _key(span)
         if span["event_id"] != WHOLE_RUN and key in windows:
-            emitted, sent = (_mean_of_published(series) for series in (windows[key].emitted, windows[key].sent_bytes))
+            emitted, sent = (_mean_of_published(of) for of in (windows[key].emitted, windows[key].sent_bytes))
             megabytes = None if sent is None else sent / 1e6
             yield key, {"published_emitted_per_s": emitted, "published_network_mb_per_s": megabytes}, ()
 
@@ -108,27 +113,25 @@ def _mean_of_published(of: Windows) -> float | None:
 
 def decision_times(read: Reader) -> Iterator[Numbers]:
     """Yield the time of the policy for the applied decision, ms."""
-    times_ms = {(row["run_id"], row["decision_id"]): row["duration_ms"] for row in read("decisions")}
-    events: dict[str, list[Row]] = defaultdict(list)
-    for event in read("events"):
-        events[event["run_id"]].append(event)
+    took = {(row["run_id"], row["decision_id"]): row["duration_ms"] for row in read("decisions")}
+    events = by_unit(read("events"))
     for span in read("scale_events"):
-        run_id, event_id = span["run_id"], span["event_id"]
         until_s = inf if span.get("until_s") is None else span["until_s"]
-        span_lines = [event for event in events[run_id] if span["zero_s"] <= event["t_s"] < until_s]
-        answers = lines_of_event(events[run_id], event_id, span_lines)
-        ids = {answer["decision_id"] for answer in answers if answer["kind"] == "applied" and answer["ok"]}
-        times = [times_ms.get((run_id, name)) for name in sorted(filter(None, ids))]
-        yield (run_id, event_id), {"decision_ms": next((time for time in times if time is not None), None)}, ()
+        of_unit = events.get(unit_of(span), [])
+        inside = [event for event in of_unit if span["zero_s"] <= event["t_s"] < until_s]
+        answers = lines_of_event(of_unit, span["event_id"], inside)
+        applied = {answer["decision_id"] for answer in answers if answer["kind"] == "applied" and answer["ok"]}
+        times = [took.get((span["run_id"], name)) for name in sorted(filter(None, applied))]
+        yield _key(span), {"decision_ms": next((time for time in times if time is not None), None)}, ()
 
 
 def reschedules(read: Reader) -> Iterator[Numbers]:
     """Yield 100 if a new placement was requested and anything moved, 0 if nothing did: the mean over runs is the
     frequency (MP V-A1 of the greedy scheduler)."""
-    keys = {(span["run_id"], span["event_id"]) for span in read("scale_events") if span.get("kind") == "reschedule"}
+    asked = {_key(span) for span in read("scale_events") if span.get("kind") == "reschedule"}
     for row in read("moves"):
-        if (row["run_id"], row["event_id"]) in keys:
-            yield (row["run_id"], row["event_id"]), {"rescheduled_percent": 100.0 * (row["executors_moved"] > 0)}, ()
+        if _key(row) in asked:
+            yield _key(row), {"rescheduled_percent": 100.0 * (row["executors_moved"] > 0)}, ()
 
 
 # --- payback ----------------------------------------------------------------------------------------------------------
@@ -136,30 +139,30 @@ def reschedules(read: Reader) -> Iterator[Numbers]:
 
 def paybacks(read: Reader) -> Iterator[Numbers]:
     """Yield for events that moved executors when their savings had paid for their costs, in bytes between machines."""
-    windows, losses = _windows(read), _lost_tuples(read)
-    move_keys = {(row["run_id"], row["event_id"]) for row in read("moves") if row["executors_moved"] > 0}
-    move_keys |= {(_unit_of_machines(unit, windows), event_id) for unit, event_id in move_keys}
-    before = {(row["run_id"], row["event_id"]): row for row in read("intervals") if row["phase"] == "before"}
-    for key in sorted(move_keys & windows.keys() & before.keys()):
-        result = payback(windows[key].emitted, windows[key].sent_bytes, before[key], losses.get(key, 0.0))
-        if result is not None:
-            yield key, {"payback_s": result.seconds}, ("payback_s",) if result.is_horizon else ()
+    windows, lost = _windows(read), _lost_tuples(read)
+    moved = {_key(row) for row in read("moves") if row["executors_moved"] > 0}
+    moved |= {(_unit_of_machines(unit, windows), event_id) for unit, event_id in moved}
+    before = {_key(row): row for row in read("intervals") if row["phase"] == "before"}
+    for key in sorted(moved & windows.keys() & before.keys()):
+        found = payback(windows[key].emitted, windows[key].sent_bytes, before[key], lost.get(key, 0.0))
+        if found is not None:
+            yield key, {"payback_s": found.seconds}, ("payback_s",) if found.is_horizon else ()
 
 
-def _unit_of_machines(unit: str, windows: Mapping[Key, Any]) -> str:
+def _unit_of_machines(unit: Unit, windows: Mapping[Key, Any]) -> Unit:
     """Return the cluster if the run has several topologies, because bytes belong to machines."""
-    cluster = unit_of(run_of(unit), WHOLE_CLUSTER)
+    cluster = (unit[0], WHOLE_CLUSTER)
     return cluster if any(key[0] == cluster for key in windows) else unit
 
 
 def _lost_tuples(read: Reader) -> dict[Key, float]:
     """Return tuples lost after each event, of each topology and of all of a run."""
-    losses: dict[Key, float] = defaultdict(float)
+    found: dict[Key, float] = defaultdict(float)
     for row in read("losses"):
         if row["phase"] == "after" and row["lost"] is not None:
-            for unit in (row["run_id"], unit_of(run_of(row["run_id"]), WHOLE_CLUSTER)):
-                losses[unit, row["event_id"]] += row["lost"]
-    return losses
+            for unit in (unit_of(row), (row["run_id"], WHOLE_CLUSTER)):
+                found[unit, row["event_id"]] += row["lost"]
+    return found
 
 
 @dataclass(frozen=True)
@@ -191,24 +194,24 @@ def payback(emitted: Windows, sent_bytes: Windows, before: Row, lost: float) -> 
     bytes than before, within twice the standard error of that, nothing was saved, and it is never paid. None: nothing
     was saved and nothing owed; bytes or tuples were not measured; or nothing passed between machines before.
     """
-    starts = [start_s for start_s in emitted if start_s in sent_bytes]
-    part = [start_s for start_s in starts if before["start_s"] <= start_s and start_s + WINDOW_S <= before["end_s"]]
-    after = [start_s for start_s in starts if start_s >= 0.0]
+    common = [start_s for start_s in emitted if start_s in sent_bytes]
+    part = [start_s for start_s in common if before["start_s"] <= start_s and start_s + WINDOW_S <= before["end_s"]]
+    after = [start_s for start_s in common if start_s >= 0.0]
     level = _level([(emitted[start_s], sent_bytes[start_s]) for start_s in part])
     if level is None or not after or after[0] > 0.0 or len(after) != 1 + round((after[-1] - after[0]) / WINDOW_S):
         return None
     windows = [(emitted[start_s], sent_bytes[start_s]) for start_s in after]
     tuples, size = (sum(column) for column in zip(*windows, strict=True))
-    horizon = Payback(after[-1] + WINDOW_S, is_horizon=True)
+    never = Payback(after[-1] + WINDOW_S, is_horizon=True)
     if size >= (level.price - level.margin) * tuples:
         is_dearer = size > (level.price + level.margin) * tuples
-        is_owed = lost > 0.0 or any(deficit > level.scatter for deficit, _, _ in _sums(windows, level))
-        return horizon if is_dearer or is_owed else None
-    balances = [level.price * (emitted - deficit - lost) - sent for deficit, emitted, sent in _sums(windows, level)]
-    place = len(balances)
-    while place and balances[place - 1] >= 0.0:
-        place -= 1
-    return horizon if place == len(balances) else Payback(after[place] + WINDOW_S, is_horizon=False)
+        is_owed = lost > 0.0 or any(short > level.scatter for short, _, _ in _sums(windows, level))
+        return never if is_dearer or is_owed else None
+    balances = [level.price * (emitted - short - lost) - sent for short, emitted, sent in _sums(windows, level)]
+    paid = len(balances)
+    while paid and balances[paid - 1] >= 0.0:
+        paid -= 1
+    return never if paid == len(balances) else Payback(after[paid] + WINDOW_S, is_horizon=False)
 
 
 def _level(windows: Sequence[tuple[float, float]]) -> _Level | None:

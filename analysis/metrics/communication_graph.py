@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 
 from analysis.metrics.machine_load import in_intervals
 from analysis.record.event_timeline import event_order
+from analysis.record.units import Unit
 from barograph.errors import ConfigurationError
 from scheduler_plugins.policies.communication import Integers
 
@@ -39,21 +40,24 @@ class CommunicationArrays:
         return len(self.neighbours) // 2
 
 
-def in_part(traffic: DataFrame, intervals: DataFrame, axes: DataFrame, part: Part, unit: str) -> DataFrame:
-    """Return samples, with their seconds in the part of one side of an event that counts, of one topology (`unit`:
-    of `topologies`). Raises ConfigurationError if it has no such part."""
-    unit_intervals = intervals.where(f.col("run_id") == unit)
-    interval = unit_intervals.where((f.col("event_id") == part[0]) & (f.col("phase") == part[1]))
-    if interval.isEmpty():
-        parts = unit_intervals.select("event_id", "phase").distinct().collect()  # a few events
-        names = sorted(((row["event_id"], row["phase"]) for row in parts), key=_part_order)
-        listing = ", ".join(map(".".join, names)) or "none"
-        raise ConfigurationError(f"{unit} has no part {'.'.join(part)}; there are {listing}")
-    return in_intervals(interval, traffic, axes, ["n"])
+def of_unit(rows: DataFrame, unit: Unit) -> DataFrame:
+    return rows.where((f.col("run_id") == unit[0]) & (f.col("topology") == unit[1]))
 
 
-def _part_order(part: Part) -> tuple[tuple[int, str], bool]:
-    return event_order(part[0]), part[1] != "before"
+def in_part(traffic: DataFrame, intervals: DataFrame, axes: DataFrame, part: Part, unit: Unit) -> DataFrame:
+    """Return samples, with their seconds in the part of one side of an event that counts, of one topology.
+    Raises ConfigurationError if it has no such part."""
+    own = of_unit(intervals, unit)
+    chosen = own.where((f.col("event_id") == part[0]) & (f.col("phase") == part[1]))
+    if chosen.isEmpty():
+        known = own.select("event_id", "phase").distinct().collect()  # a few events
+        names = sorted(
+            ((row["event_id"], row["phase"]) for row in known),
+            key=lambda each: (event_order(each[0]), each[1] != "before"),
+        )
+        there = ", ".join(map(".".join, names)) or "none"
+        raise ConfigurationError(f"{'/'.join(unit)} has no part {'.'.join(part)}; there are {there}")
+    return in_intervals(chosen, traffic, axes, ["n"])
 
 
 def sent_tuples(traffic: DataFrame) -> DataFrame:
@@ -72,10 +76,10 @@ def edges(sent: DataFrame) -> DataFrame:
 
 def between_tasks(sent: DataFrame, tasks: DataFrame) -> DataFrame:
     """Return counts without pairs that name an unknown task, as lines of others may: no edge, and no task's work."""
-    pairs = sent
+    known = sent
     for end in ("from", "to"):
-        pairs = pairs.join(tasks.select(f.col("task").alias(end)), end, how="left_semi")
-    return pairs.select("from", "to", "n")
+        known = known.join(tasks.select(f.col("task").alias(end)), end, how="left_semi")
+    return known.select("from", "to", "n")
 
 
 def vertices(sent: DataFrame, tasks: DataFrame) -> DataFrame:
@@ -85,24 +89,24 @@ def vertices(sent: DataFrame, tasks: DataFrame) -> DataFrame:
     return tasks.join(weights, "task", how="left").select("task", f.coalesce("weight", f.lit(0)).alias("weight"))
 
 
-def arrays(sent: DataFrame, components: DataFrame, unit: str) -> CommunicationArrays:
-    """Return the graph of the tasks of one topology (`unit`: of `topologies`). Raises ConfigurationError if no tuple
-    between tasks is on record."""
-    tasks_of_unit = components.where(f.col("run_id") == unit).select("task").distinct()
-    traffic = between_tasks(sent, tasks_of_unit)
-    points = vertices(traffic, tasks_of_unit).sort("task").toArrow()
-    lines = edges(traffic).sort("task", "neighbour").toArrow()
+def arrays(sent: DataFrame, components: DataFrame, unit: Unit) -> CommunicationArrays:
+    """Return the graph of the tasks of one topology. Raises ConfigurationError if no tuple between tasks is on
+    record."""
+    own = of_unit(components, unit).select("task").distinct()
+    known = between_tasks(sent, own)
+    points = vertices(known, own).sort("task").toArrow()
+    lines = edges(known).sort("task", "neighbour").toArrow()
     tasks, weights_of_tasks = (np.asarray(points[name], dtype=np.int64) for name in ("task", "weight"))
-    ends, neighbours, weights = (np.asarray(lines[name], dtype=np.int64) for name in ("task", "neighbour", "weight"))
+    ends, others, weights = (np.asarray(lines[name], dtype=np.int64) for name in ("task", "neighbour", "weight"))
     if not len(ends):
         raise ConfigurationError(
-            f"{unit}: no tuple from task to task is on record; its topology needs barograph.traffic: true"
+            f"{'/'.join(unit)}: no tuple from task to task is on record; its topology needs barograph.traffic: true"
         )
     places = np.searchsorted(tasks, ends)
     return CommunicationArrays(
         tasks=tasks,
         starts=np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(tasks))))),
-        neighbours=np.searchsorted(tasks, neighbours),
+        neighbours=np.searchsorted(tasks, others),
         edge_weights=weights,
         vertex_weights=weights_of_tasks,
     )

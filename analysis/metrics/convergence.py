@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from analysis.metrics.steadiness import DRAIN_SPAN_S, WINDOW_S, drain_reason, drain_windows, is_steady
 from analysis.record.event_timeline import WHOLE_RUN
-from analysis.record.small_tables import by_run
+from analysis.record.units import Unit, by_unit, unit_columns, unit_of
 
 CROSSINGS = 2
 SP_DEVIATION = 0.05
@@ -112,8 +112,8 @@ class _PrefixSums:
         number = end - begins
         mean = (self.values[end] - self.values[begins]) / number
         variance = (self.squares[end] - self.squares[begins]) / number - mean**2
-        candidates = begins[variance <= deviation**2 + ROUNDING * self.squares[end]]
-        return any(float(series[begin:end].std()) <= deviation for begin in candidates[::-1].tolist())
+        near = begins[variance <= deviation**2 + ROUNDING * self.squares[end]]
+        return any(float(series[begin:end].std()) <= deviation for begin in near[::-1].tolist())
 
 
 def st(windows: Windows, after: PostScale) -> Convergence:
@@ -158,9 +158,9 @@ LEAST_WINDOWS = round(DRAIN_SPAN_S / WINDOW_S)
 
 @dataclass(frozen=True)
 class PhaseWindows:
-    """The windows of one run on one side of an event, as far as the neighbouring events."""
+    """The windows of one topology in one run on one side of an event, as far as the neighbouring events."""
 
-    run_id: str
+    unit: Unit
     event_id: str
     phase: str
     starts_s: tuple[float, ...]
@@ -174,68 +174,66 @@ LiveVerdict = tuple[bool | None, str | None]
 def phase_windows(
     throughput: Iterable[Mapping[str, Any]],
     queues: Iterable[Mapping[str, Any]] = (),
-    unmeasured: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = MappingProxyType({}),
+    unmeasured: Mapping[tuple[Unit, str], Sequence[tuple[float, float]]] = MappingProxyType({}),
 ) -> list[PhaseWindows]:
     """Return complete windows of the total throughput, before and after, with the tuples waiting at each component.
 
-    `unmeasured`: of (run, event), from when to when (s after its zero) what it or the event before it had begun was not
-    over: windows that begin then belong to neither side.
+    `unmeasured`: of (unit, event), from when to when (s after its zero) what it or the event before it had begun was
+    not over: windows that begin then belong to neither side.
     """
-    queues_by_key: dict[tuple[str, str], dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
+    waiting: dict[tuple[Unit, str], dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in queues:
-        queues_by_key[row["run_id"], row["event_id"]][row["component"]][row["window_s"]] = row["queue"] or 0.0
-    split: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
+        waiting[unit_of(row), row["event_id"]][row["component"]][row["window_s"]] = row["queue"] or 0.0
+    split: dict[tuple[Unit, str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in throughput:
         if row["scope"] == "total" and row["complete"] and row["rate"] is not None:
-            spans_s = unmeasured.get((row["run_id"], row["event_id"]), ())
+            spans_s = unmeasured.get((unit_of(row), row["event_id"]), ())
             if any(since_s <= row["window_s"] < until_s for since_s, until_s in spans_s):
                 continue
             side = "before" if row["window_s"] < 0 else "after"
-            split[row["run_id"], row["event_id"], side].append((row["window_s"], row["rate"]))
+            split[unit_of(row), row["event_id"], side].append((row["window_s"], row["rate"]))
     parts = []
     for key, series in sorted(split.items()):
-        (starts_s, rates), queues_of_event = zip(*sorted(series), strict=True), queues_by_key[key[:2]]
-        queued = {
-            name: tuple(queues_of_event[name].get(start, 0.0) for start in starts_s) for name in sorted(queues_of_event)
-        }
+        (starts_s, rates), of = zip(*sorted(series), strict=True), waiting[key[:2]]
+        queued = {name: tuple(of[name].get(start, 0.0) for start in starts_s) for name in sorted(of)}
         parts.append(PhaseWindows(*key, starts_s, rates, queued))
     return parts
 
 
-def unmeasured_spans(spans: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+def unmeasured_spans(spans: Iterable[Mapping[str, Any]]) -> dict[tuple[Unit, str], list[tuple[float, float]]]:
     """Return the spans that `phase_windows` leaves out, from the events of all runs."""
-    spans_by_key: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for events in by_run(sorted(spans, key=lambda span: float(span["zero_s"]))).values():
-        for span, next_event in zip(events, [*events[1:], None], strict=True):
+    found: dict[tuple[Unit, str], list[tuple[float, float]]] = defaultdict(list)
+    for events in by_unit(sorted(spans, key=lambda span: float(span["zero_s"]))).values():
+        for span, following in zip(events, [*events[1:], None], strict=True):
             ended_s = span.get("ended_s")
-            for event in (span, next_event) if ended_s is not None else ():
+            for event in (span, following) if ended_s is not None else ():
                 if event is not None:
                     zero_s = event["zero_s"]
-                    spans_by_key[event["run_id"], event["event_id"]].append((span["zero_s"] - zero_s, ended_s - zero_s))
-    return spans_by_key
+                    found[unit_of(event), event["event_id"]].append((span["zero_s"] - zero_s, ended_s - zero_s))
+    return found
 
 
 def live_verdicts(
     events: Iterable[Mapping[str, Any]], spans: Iterable[Mapping[str, Any]]
-) -> dict[tuple[str, str, str], LiveVerdict]:
-    """Return the run step's own verdicts of steadiness: (run, event, phase) -> (verdict, reason); the last one counts.
+) -> dict[tuple[Unit, str, str], LiveVerdict]:
+    """Return the run step's own verdicts of steadiness: (unit, event, phase) -> (verdict, reason); the last one counts.
 
     Assigned by their time: before an event is after the one before it.
     """
-    verdicts = by_run(sorted((e for e in events if e["kind"] == "steady"), key=lambda event: float(event["t_s"])))
-    result: dict[tuple[str, str, str], LiveVerdict] = {}
+    verdicts = by_unit(sorted((e for e in events if e["kind"] == "steady"), key=lambda event: float(event["t_s"])))
+    found: dict[tuple[Unit, str, str], LiveVerdict] = {}
     for span in spans:
-        for event in verdicts.get(span["run_id"], []):
+        for event in verdicts.get(unit_of(span), []):
             t_s, word = event["t_s"], (event["steady"], event["reason"])
             if t_s <= span["zero_s"] and (span["from_s"] is None or t_s > span["from_s"]):
-                result[span["run_id"], span["event_id"], "before"] = word
+                found[unit_of(span), span["event_id"], "before"] = word
             elif t_s > span["zero_s"] and (span["until_s"] is None or t_s <= span["until_s"]):
-                result[span["run_id"], span["event_id"], "after"] = word
-    return result
+                found[unit_of(span), span["event_id"], "after"] = word
+    return found
 
 
 def interval_rows(
-    parts: Iterable[PhaseWindows], live: Mapping[tuple[str, str, str], LiveVerdict]
+    parts: Iterable[PhaseWindows], live: Mapping[tuple[Unit, str, str], LiveVerdict]
 ) -> list[dict[str, Any]]:
     """Return the part of each phase that counts: the steady tail; if there is none, a fallback that is flagged.
 
@@ -251,15 +249,13 @@ def interval_rows(
         if verdict.since_s is not None:
             first = round(verdict.since_s / WINDOW_S)
         reason = drain or verdict.reason
-        if drains := {
-            index: message for index, message in drain_windows(part.queues, part.rates).items() if index >= first
-        }:
-            first = max(first, min(max(drains) + 1, number - LEAST_WINDOWS))
-            reason = f"{reason}; windows left out: {drains[max(drains)]}"
+        if fed := {index: why for index, why in drain_windows(part.queues, part.rates).items() if index >= first}:
+            first = max(first, min(max(fed) + 1, number - LEAST_WINDOWS))
+            reason = f"{reason}; windows left out: {fed[max(fed)]}"
         level = post_scale(part.rates[first:])
-        live_steady, live_reason = live.get((part.run_id, part.event_id, part.phase), (None, None))
+        live_steady, live_reason = live.get((part.unit, part.event_id, part.phase), (None, None))
         rows.append({
-            "run_id": part.run_id, "event_id": part.event_id, "phase": part.phase, "start_s": part.starts_s[first],
+            **unit_columns(part.unit), "event_id": part.event_id, "phase": part.phase, "start_s": part.starts_s[first],
             "end_s": part.starts_s[-1] + WINDOW_S, "mean": level.mean, "deviation": level.deviation,
             "windows": number - first, "steady": verdict.steady and drain is None, "reason": reason,
             "live_steady": live_steady, "live_reason": live_reason,
@@ -271,17 +267,17 @@ def convergence_rows(parts: Iterable[PhaseWindows], intervals: Sequence[Mapping[
     """Return convergence time after every event in all definitions, against the part that counts, steady or its
     substitute (the measurement says which). `script` has its own late window, and no row if the watch is too short for
     it."""
-    after = {(row["run_id"], row["event_id"]): row for row in intervals if row["phase"] == "after"}
+    after = {(unit_of(row), row["event_id"]): row for row in intervals if row["phase"] == "after"}
     rows = []
     for part in parts:
         if part.phase == "after" and part.event_id != WHOLE_RUN:
-            interval = after[part.run_id, part.event_id]
+            interval = after[part.unit, part.event_id]
             windows = Windows(part.starts_s, part.rates, WINDOW_S)
             for name, definition in DEFINITIONS.items():
                 time = definition(windows, PostScale(interval["mean"], interval["deviation"]))
                 if time is not None:
                     rows.append({
-                        "run_id": part.run_id, "event_id": part.event_id, "definition": name, "time_s": time.time_s,
+                        **unit_columns(part.unit), "event_id": part.event_id, "definition": name, "time_s": time.time_s,
                         "censored": time.censored, "horizon_s": time.horizon_s,
                     })  # fmt: skip
     return rows

@@ -7,13 +7,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.line_seconds import in_phases, usual_line_s
+from analysis.record.units import PHASE, UNIT
 from scheduler_plugins.service.samples import FRESH_S
 
 LONGEST_S = 86_400  # a longer gap is spread over so many slots
 
 
 def gap_seconds(gaps: DataFrame, spouts: DataFrame, ends: DataFrame) -> DataFrame:
-    """Return rows (run_id, t_s, dt_s, task, due): the tuples of each gap, evenly over its seconds; null if unknown.
+    """Return rows (run_id, topology, t_s, dt_s, task, due): the tuples of each gap, evenly over its seconds; null if
+    unknown.
 
     A gap begins with the last line that the policy service had. Lines that a killed worker wrote to disk after that are
     counted there. One of unknown begin begins with the task's last line. A spout whose process ended and that never
@@ -21,41 +23,42 @@ def gap_seconds(gaps: DataFrame, spouts: DataFrame, ends: DataFrame) -> DataFram
     To continue at its last rate would be a guess: an unthrottled source has no rate, and the rate may have changed
     since.
     """
-    key = ["run_id", "task", "t_s", "from_s", "until_s", "due"]
-    scheduled_lines = spouts.where(f.col("due").isNotNull())
-    lines = scheduled_lines.select(
-        f.col("run_id").alias("line_run"), f.col("task").alias("line_task"), f.col("t_s").alias("line_s"),
-        (f.col("t_s") - f.col("dt_s")).alias("line_begin_s"),
+    key = [*UNIT, "task", "t_s", "from_s", "until_s", "due"]
+    known = spouts.where(f.col("due").isNotNull())
+    lines = known.select(
+        f.col("run_id").alias("line_run"), f.col("topology").alias("line_topology"), f.col("task").alias("line_task"),
+        f.col("t_s").alias("line_s"), (f.col("t_s") - f.col("dt_s")).alias("line_begin_s"),
     )  # fmt: skip
-    of_the_task = (f.col("line_run") == f.col("run_id")) & (f.col("line_task") == f.col("task"))
-    is_inside = (f.col("line_s") > f.coalesce("from_s", f.lit(0.0))) & (f.col("line_begin_s") < f.col("until_s"))
+    same_unit = (f.col("line_run") == f.col("run_id")) & (f.col("line_topology") == f.col("topology"))
+    of_the_task = same_unit & (f.col("line_task") == f.col("task"))
+    inside = (f.col("line_s") > f.coalesce("from_s", f.lit(0.0))) & (f.col("line_begin_s") < f.col("until_s"))
     begin = f.least(f.coalesce(f.max("line_s"), f.col("from_s")), f.col("until_s"))
-    length, total = f.col("until_s") - f.col("begin_s"), f.col("until_s") - f.col("from_s")
+    length, whole = f.col("until_s") - f.col("begin_s"), f.col("until_s") - f.col("from_s")
     number = f.greatest(f.lit(1), f.least(f.lit(LONGEST_S), f.ceil(length))).cast("int")
-    due_tuples = _share(f.col("slot")) - _share(f.col("slot") - 1)
+    due = _share(f.col("slot")) - _share(f.col("slot") - 1)
     slot_s = f.coalesce(length / f.col("slots"), f.lit(0.0))
     return (
         gaps.select(*key)
-        .unionByName(_never_again(scheduled_lines, ends).select(*key))
-        .join(lines, of_the_task & is_inside & (f.col("line_s") < f.col("t_s")), how="left")
+        .unionByName(_never_again(known, ends).select(*key))
+        .join(lines, of_the_task & inside & (f.col("line_s") < f.col("t_s")), how="left")
         .groupBy(*key)
         .agg(begin.alias("begin_s"))
-        .select("run_id", "task", "until_s", "begin_s", f.coalesce(number, f.lit(1)).alias("slots"),
-                f.when(total > 0, f.round(f.col("due") * length / total)).otherwise(f.col("due")).alias("due"))
+        .select(*UNIT, "task", "until_s", "begin_s", f.coalesce(number, f.lit(1)).alias("slots"),
+                f.when(whole > 0, f.round(f.col("due") * length / whole)).otherwise(f.col("due")).alias("due"))
         .select("*", f.explode(f.sequence(f.lit(1), f.col("slots"))).alias("slot"))
-        .select("run_id", f.coalesce(f.col("begin_s") + slot_s * f.col("slot"), f.col("until_s")).alias("t_s"),
-                slot_s.alias("dt_s"), "task", due_tuples.cast("bigint").alias("due"))
+        .select(*UNIT, f.coalesce(f.col("begin_s") + slot_s * f.col("slot"), f.col("until_s")).alias("t_s"),
+                slot_s.alias("dt_s"), "task", due.cast("bigint").alias("due"))
     )  # fmt: skip
 
 
 def _never_again(lines: DataFrame, ends: DataFrame) -> DataFrame:
     """Return a gap of unknown size, to the end of the run, of every task whose last line is long before that, for lines
     of that length."""
-    last = lines.groupBy("run_id", "task").agg(f.max("t_s").alias("from_s"), usual_line_s().alias("line_s"))
+    last = lines.groupBy(*UNIT, "task").agg(f.max("t_s").alias("from_s"), usual_line_s().alias("line_s"))
     return (
-        last.join(f.broadcast(ends.select("run_id", f.col("last_s").alias("until_s"))), "run_id", how="inner")
+        last.join(f.broadcast(ends.select(*UNIT, f.col("last_s").alias("until_s"))), list(UNIT), how="inner")
         .where(f.col("until_s") - f.col("from_s") > FRESH_S + f.col("line_s") - 1)
-        .select("run_id", "task", f.col("until_s").alias("t_s"), "from_s", "until_s",
+        .select(*UNIT, "task", f.col("until_s").alias("t_s"), "from_s", "until_s",
                 f.lit(None).cast("bigint").alias("due"))
     )  # fmt: skip
 
@@ -71,24 +74,24 @@ def emissions(spouts: DataFrame, unseen: DataFrame, components: DataFrame, spans
 
     Lines from before a spout's schedule began, and those of foreign spouts, have no such counts.
     """
-    null = f.lit(None).cast("bigint")
+    nothing = f.lit(None).cast("bigint")
     lines = spouts.select(
-        "run_id", "t_s", "dt_s", "task", "due", "emitted", "missed", "late",
-        f.when(f.col("due").isNotNull(), f.lit(1)).alias("scheduled"), null.alias("unknown"),
+        *UNIT, "t_s", "dt_s", "task", "due", "emitted", "missed", "late",
+        f.when(f.col("due").isNotNull(), f.lit(1)).alias("scheduled"), nothing.alias("unknown"),
     )  # fmt: skip
     unseen = unseen.select(
-        "run_id", "t_s", "dt_s", "task", "due", null.alias("emitted"), null.alias("missed"),
-        null.alias("late"), null.alias("scheduled"), f.when(f.col("due").isNull(), f.lit(1)).alias("unknown"),
+        *UNIT, "t_s", "dt_s", "task", "due", nothing.alias("emitted"), nothing.alias("missed"),
+        nothing.alias("late"), nothing.alias("scheduled"), f.when(f.col("due").isNull(), f.lit(1)).alias("unknown"),
     )  # fmt: skip
-    owners = components.select("run_id", "task", "component")
-    is_known = f.count("unknown") == 0
+    owners = components.select(*UNIT, "task", "component")
+    known = f.count("unknown") == 0
     return (
         in_phases(lines.unionByName(unseen), spans, ["due", "emitted", "missed", "late"])
-        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", "phase", "component")
-        .agg(f.when(is_known, f.sum("due")).alias("due"), f.sum("emitted").alias("emitted"),
-             f.when(is_known, _sum_of_all("missed")).alias("missed"), _sum_of_all("late").alias("late"))
-        .select("run_id", "event_id", "phase", "component", "due", "emitted", "missed", "late")
+        .join(f.broadcast(owners), [*UNIT, "task"], how="inner")
+        .groupBy(*PHASE, "component")
+        .agg(f.when(known, f.sum("due")).alias("due"), f.sum("emitted").alias("emitted"),
+             f.when(known, _sum_of_all("missed")).alias("missed"), _sum_of_all("late").alias("late"))
+        .select(*PHASE, "component", "due", "emitted", "missed", "late")
     )  # fmt: skip
 
 

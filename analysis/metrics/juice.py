@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.record.small_tables import Row, topology_of
+from analysis.record.small_tables import Row
+from analysis.record.units import Unit, unit_columns, unit_of
 
 MINUTE_S = 60.0
 
@@ -46,40 +47,40 @@ class SourceInput:
         return 1.0 if self.due is None else min(1.0, (self.emitted or 0.0) / self.due) if self.due else 0.0
 
 
-def unthrottled_units(runs: Iterable[Row]) -> frozenset[str]:
-    """Return the runs, or topologies (`run/topology`), whose sources emit as fast as they can, by the
-    experiment."""
-    return frozenset(run["run_id"] for run in runs if _is_unthrottled(run))
+def unthrottled_units(runs: Iterable[Row]) -> frozenset[Unit]:
+    """Return the topologies whose sources emit as fast as they can, by the experiment. `runs`: a row for each
+    topology of a run."""
+    return frozenset(unit_of(run) for run in runs if _is_unthrottled(run))
 
 
 def _is_unthrottled(run: Row) -> bool:
     spec = json.loads(run.get("spec") or "{}")
     every = spec.get("topologies") or [spec.get("topology") or {}]
-    name = topology_of(run["run_id"])
-    topology = every[0] if len(every) == 1 else next((each for each in every if each.get("name") == name), {})
+    name = run["topology"]
+    chosen = every[0] if len(every) == 1 else next((each for each in every if each.get("name") == name), {})
     changes = json.loads(run.get("topology_changes") or "{}")
-    own_changes = changes if changes.get("name") in (None, topology.get("name")) else {}
-    parameters = {**(topology.get("parameters") or {}), **(own_changes.get("parameters") or {})}
+    own = changes if changes.get("name") in (None, chosen.get("name")) else {}
+    parameters = {**(chosen.get("parameters") or {}), **(own.get("parameters") or {})}
     return parameters.get("unthrottled") is True
 
 
 def inputs_of_sources(windows: Iterable[Row], is_unthrottled: bool = False) -> dict[str, SourceInput]:
     """Return by source the input in its windows of a part of a run (rows of `activity`)."""
-    inputs: dict[str, SourceInput] = {}
+    found: dict[str, SourceInput] = {}
     for row in windows:
         is_unknown = bool(row.get("due_unknown"))
         if row["component"] is not None and (is_unknown or row["due"] is not None or row["emitted"] is not None):
-            before = inputs.get(row["component"], SourceInput())
-            due_sum, emitted = _sum(before.due, row["due"]), _sum(before.emitted, row["emitted"])
-            inputs[row["component"]] = SourceInput(due_sum, emitted, before.is_unknown or is_unknown, is_unthrottled)
-    return inputs
+            before = found.get(row["component"], SourceInput())
+            due, emitted = _sum(before.due, row["due"]), _sum(before.emitted, row["emitted"])
+            found[row["component"]] = SourceInput(due, emitted, before.is_unknown or is_unknown, is_unthrottled)
+    return found
 
 
 def by_event(rows: Iterable[Row], *more: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Return rows by (run, event) and further columns."""
+    """Return rows by (unit, event) and further columns."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row["run_id"], row["event_id"], *(row[name] for name in more)].append(row)
+        groups[unit_of(row), row["event_id"], *(row[name] for name in more)].append(row)
     return groups
 
 
@@ -114,39 +115,34 @@ def is_idle(inputs: Mapping[str, SourceInput]) -> bool:
 
 def juice_rows(
     counts: Iterable[Row], edges: Iterable[Row], activity: Iterable[Row], throughput: Iterable[Row],
-    unthrottled: Collection[str] = (),
+    unthrottled: Collection[Unit] = (),
 ) -> list[Row]:  # fmt: skip
     """Return rows of the table `juice`: for each window with a tuple at a sink, over those of its side of the event
     that have one in the minute up to its end; 0 if something was due and none came.
 
     `counts`: tuples sent and executed in each window (`losses`); `edges`: all edges of the topologies; `unthrottled`:
-    runs whose sources are.
+    those whose sources are.
     """
-    of_runs: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    of_units: dict[Unit, list[tuple[str, str]]] = defaultdict(list)
     for edge in edges:
-        of_runs[edge["run_id"]].append((edge["source"], edge["target"]))
+        of_units[unit_of(edge)].append((edge["source"], edge["target"]))
     of_edges, of_sources = by_event(counts), by_event(activity)
     rows = []
     for key, windows in by_event(throughput).items():
-        is_unthrottled, (counts_by_window, sources) = (
-            key[0] in unthrottled,
-            map(by_window, (of_edges[key], of_sources[key])),
-        )
+        is_unthrottled, (moved, sources) = key[0] in unthrottled, map(by_window, (of_edges[key], of_sources[key]))
         senders = {row["source"] for row in of_edges[key] if row["sent"]}
         is_counted = all(row["source"] in senders for row in of_edges[key] if row["executed"])
         minute: list[float] = []
         for start, is_served in served_windows(of_sources[key], windows, is_unthrottled).items():
             value: float | None = 0.0
             if is_served:
-                minute = [
-                    window for window in (*minute, start) if window > start - MINUTE_S and (window < 0) == (start < 0)
-                ]
-                inputs = inputs_of_sources([row for window in minute for row in sources[window]], is_unthrottled)
+                minute = [at for at in (*minute, start) if at > start - MINUTE_S and (at < 0) == (start < 0)]
+                inputs = inputs_of_sources([row for at in minute for row in sources[at]], is_unthrottled)
                 if is_idle(inputs):
                     continue
-                sums = [row for window in minute for row in counts_by_window[window]]
-                value = juice(of_runs[key[0]], sums, inputs, is_unthrottled) if is_counted else None
-            rows.append({"run_id": key[0], "event_id": key[1], "window_s": start, "juice": value})
+                sums = [row for at in minute for row in moved[at]]
+                value = juice(of_units[key[0]], sums, inputs, is_unthrottled) if is_counted else None
+            rows.append({**unit_columns(key[0]), "event_id": key[1], "window_s": start, "juice": value})
     return rows
 
 
@@ -159,33 +155,33 @@ def juice(
 
     A component that sent nothing on, such as a filter that nothing passed, is where its tuples end: a sink.
     """
-    edges, null_input = set(edges), SourceInput(is_unthrottled=is_unthrottled)  # of a source without measurements
-    sent, on_edge, executions = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    edges, nothing = set(edges), SourceInput(is_unthrottled=is_unthrottled)  # of a source that nobody measured
+    sent, on_edge, executed = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for row in counts:
         sent[row["source"]] += row["sent"]
         on_edge[row["source"], row["target"]] += row["sent"]
-        executions[row["source"], row["target"]] += row["executed"]
+        executed[row["source"], row["target"]] += row["executed"]
     components = {name for edge in edges for name in edge}
     sources = components - {target for _, target in edges}
 
     def of(name: str, below: frozenset[str] = frozenset()) -> float | None:
-        """Return a component's juice; None if unknown."""
+        """None where it is not known."""
         if name in below:
             return None
         if name in sources:
-            share = inputs.get(name, null_input).share
-            return None if share and not sent[name] else share  # emitted tuples that were not counted as sent
+            share = inputs.get(name, nothing).share
+            return None if share and not sent[name] else share  # it emitted what nobody counted as sent
         total = 0.0
         for edge in (edge for edge in edges if edge[1] == name):
-            if (parent_juice := of(edge[0], below | {name})) is None:
+            if (above := of(edge[0], below | {name})) is None:
                 return None
-            total += parent_juice * min(on_edge[edge], executions[edge]) / (sent[edge[0]] or 1.0)
+            total += above * min(on_edge[edge], executed[edge]) / (sent[edge[0]] or 1.0)
         return total
 
-    active_sources = [name for name in sources if not inputs.get(name, null_input).is_idle]
-    juices = [of(name) for name in (*active_sources, *(name for name in components - sources if not sent[name]))]
-    sink_juices = [each for each in juices[len(active_sources) :] if each is not None]
-    return sum(sink_juices) / len(active_sources) if active_sources and None not in juices else None
+    busy = [name for name in sources if not inputs.get(name, nothing).is_idle]
+    found = [of(name) for name in (*busy, *(name for name in components - sources if not sent[name]))]
+    known = [each for each in found[len(busy) :] if each is not None]
+    return sum(known) / len(busy) if busy and None not in found else None
 
 
 def _sum(known: float | None, more: float | None) -> float | None:

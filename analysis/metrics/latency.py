@@ -10,9 +10,10 @@ from pyspark.sql import functions as f
 
 from analysis.metrics.latency_histogram import BITS, LONGEST_US, ROUNDING
 from analysis.metrics.line_seconds import in_windows
+from analysis.record.units import EVENT, PHASE, UNIT
 
 PERCENTILES = {"p50_ms": 0.50, "p95_ms": 0.95, "p99_ms": 0.99}
-WINDOW = ("run_id", "event_id", "window_s")
+WINDOW = (*EVENT, "window_s")
 
 
 def windows(sinks: DataFrame, axes: DataFrame, clocks: DataFrame) -> DataFrame:
@@ -38,14 +39,13 @@ def windows(sinks: DataFrame, axes: DataFrame, clocks: DataFrame) -> DataFrame:
 
 def of_intervals(latency: DataFrame, intervals: DataFrame) -> DataFrame:
     """Return rows of the table `interval_latency`: all tuples of the windows that count, on each side of an event."""
-    side = ["run_id", "event_id", "phase"]
-    spans = f.broadcast(intervals.select(*side, "start_s", "end_s"))
-    is_inside = (f.col("window_s") >= f.col("start_s")) & (f.col("window_s") < f.col("end_s"))
-    windows_inside = latency.join(spans, ["run_id", "event_id"], how="inner").where(is_inside)
-    totals = windows_inside.groupBy(*side).agg(f.sum("n").alias("n"))
-    entries = windows_inside.select(*side, f.explode(f.arrays_zip("buckets", "counts")).alias("entry"))
-    merged = entries.select(*side, f.col("entry.buckets").alias("bucket"), f.col("entry.counts").alias("count"))
-    return totals.join(histograms(merged, *side), side, how="left").select(*side, "n", *PERCENTILES)
+    spans = f.broadcast(intervals.select(*PHASE, "start_s", "end_s"))
+    inside = (f.col("window_s") >= f.col("start_s")) & (f.col("window_s") < f.col("end_s"))
+    found = latency.join(spans, list(EVENT), how="inner").where(inside)
+    totals = found.groupBy(*PHASE).agg(f.sum("n").alias("n"))
+    entries = found.select(*PHASE, f.explode(f.arrays_zip("buckets", "counts")).alias("entry"))
+    merged = entries.select(*PHASE, f.col("entry.buckets").alias("bucket"), f.col("entry.counts").alias("count"))
+    return totals.join(histograms(merged, *PHASE), list(PHASE), how="left").select(*PHASE, "n", *PERCENTILES)
 
 
 def bucket_counts(samples: DataFrame) -> DataFrame:
@@ -79,17 +79,15 @@ def histograms(entries: DataFrame, *keys: str) -> DataFrame:
 
 def percentile_buckets(entries: Column, tuples: Column) -> Column:
     """Return by name of percentile the first bucket up to which at least that share of all tuples lies."""
-    start = f.struct(f.lit(0.0).alias("reached"), *[f.lit(None).cast("int").alias(name) for name in PERCENTILES])
+    nothing = f.struct(f.lit(0.0).alias("reached"), *[f.lit(None).cast("int").alias(name) for name in PERCENTILES])
 
     def add(found: Column, entry: Column) -> Column:
-        total = found["reached"] + entry["count"]
-        conditions = {name: share * tuples <= total * (1 + ROUNDING) for name, share in PERCENTILES.items()}
-        buckets = [
-            f.coalesce(found[name], f.when(conditions[name], entry["bucket"])).alias(name) for name in PERCENTILES
-        ]
-        return f.struct(total.alias("reached"), *buckets)
+        reached = found["reached"] + entry["count"]
+        enough = {name: share * tuples <= reached * (1 + ROUNDING) for name, share in PERCENTILES.items()}
+        buckets = [f.coalesce(found[name], f.when(enough[name], entry["bucket"])).alias(name) for name in PERCENTILES]
+        return f.struct(reached.alias("reached"), *buckets)
 
-    return f.aggregate(entries, start, add)
+    return f.aggregate(entries, nothing, add)
 
 
 def middle_ms(bucket: Column) -> Column:
@@ -103,20 +101,20 @@ def without_clocks(sinks: DataFrame, clocks: DataFrame) -> DataFrame:
     columns = ("begin_s", "end_s", "begin_ms", "end_ms")
 
     def clock(prefix: str, machine: str) -> DataFrame:
-        columns_of_clock = [f.col(column).alias(f"{prefix}_{column}") for column in columns]
-        return f.broadcast(clocks.select("run_id", f.col("machine").alias(machine), *columns_of_clock))
+        named = [f.col(column).alias(f"{prefix}_{column}") for column in columns]
+        return f.broadcast(clocks.select("run_id", f.col("machine").alias(machine), *named))
 
     def offset(prefix: str) -> Column:
         begin_s, end_s, begin, end = (f.col(f"{prefix}_{column}") for column in columns)
         elapsed = f.coalesce(f.try_divide(f.col("t_s") - begin_s, end_s - begin_s), f.lit(0.0))
         return begin + (end - begin) * f.least(f.greatest(elapsed, f.lit(0.0)), f.lit(1.0))
 
-    is_same = f.col("source_machine") == f.col("machine")
-    shift = f.when(is_same, f.lit(0.0)).otherwise(offset("sink") - offset("source"))
+    same = f.col("source_machine") == f.col("machine")
+    shift = f.when(same, f.lit(0.0)).otherwise(offset("sink") - offset("source"))
     return (
         sinks.join(clock("sink", "machine"), ["run_id", "machine"], how="left")
         .join(clock("source", "source_machine"), ["run_id", "source_machine"], how="left")
-        .select("run_id", "t_s", "dt_s", f.col("dt_s").alias("line_s"), "n", "sum_ms", "max_ms", "buckets", "counts",
+        .select(*UNIT, "t_s", "dt_s", f.col("dt_s").alias("line_s"), "n", "sum_ms", "max_ms", "buckets", "counts",
                 shift.alias("shift_ms"))
     )  # fmt: skip
 
@@ -151,10 +149,7 @@ def bounds_us(bucket: Column) -> tuple[Column, Column]:
     width = f.pow(f.lit(2.0), shift).cast("bigint")
     first = (mirrored - shift * 2**BITS) * width
     last = first + width - 1
-    return (
-        f.when(bucket < 0, -1 - last).otherwise(first),
-        f.when(bucket < 0, -1 - first).otherwise(last),
-    )
+    return (f.when(bucket < 0, -1 - last).otherwise(first), f.when(bucket < 0, -1 - first).otherwise(last))
 
 
 def _mirrored(number: Column) -> Column:

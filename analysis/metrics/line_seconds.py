@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.steadiness import WINDOW_S
+from analysis.record.units import EVENT, UNIT
 
 WHOLE_TYPES = ("int", "bigint")
 SEVERAL_S = 1.5  # from here on a line has several seconds
@@ -38,8 +39,8 @@ def seconds_before(instant: Column) -> Column:
     t_s, dt_s = f.col("t_s"), f.col("dt_s")
     seconds = line_seconds(dt_s)
     place = f.ceil(f.try_divide((instant - (t_s - dt_s)) * seconds, dt_s) - 0.5)
-    count = f.least(seconds, f.greatest(f.lit(0), place.cast("int")))
-    return f.when(seconds == 1, (t_s - dt_s / 2 < instant).cast("int")).otherwise(count)
+    several = f.least(seconds, f.greatest(f.lit(0), place.cast("int")))
+    return f.when(seconds == 1, (t_s - dt_s / 2 < instant).cast("int")).otherwise(several)
 
 
 def parts(samples: DataFrame, counts: Sequence[str]) -> Iterator[Column]:
@@ -76,21 +77,21 @@ def in_windows(samples: DataFrame, axes: DataFrame, counts: Sequence[str] = ()) 
     """
     half = f.col("dt_s") / line_seconds(f.col("dt_s")) / 2
     begins, ends = (f.col("t_s") - f.col("dt_s") + half - f.col("zero_s"), f.col("t_s") - half - f.col("zero_s"))
-    earliest, final_window = f.floor(begins / WINDOW_S), f.floor(ends / WINDOW_S)
+    earliest, latest = f.floor(begins / WINDOW_S), f.floor(ends / WINDOW_S)
     window, edges = f.col("window"), (f.col("earliest"), f.col("latest"))
     opens = f.col("zero_s") + window * WINDOW_S
     first = f.when(window == edges[0], 0).otherwise(seconds_before(opens))
-    stop = f.when(window == edges[1], line_seconds(f.col("dt_s"))).otherwise(seconds_before(opens + WINDOW_S))
+    until = f.when(window == edges[1], line_seconds(f.col("dt_s"))).otherwise(seconds_before(opens + WINDOW_S))
     columns = [f.col(f"`{name}`") for name in samples.columns]
-    axis = f.broadcast(axes.select("run_id", "event_id", "zero_s", *_edges_of(axes)))
+    axis = f.broadcast(axes.select(*EVENT, "zero_s", *_edges_of(axes)))
     begin, end = f.greatest("earliest", "from_window"), f.least(f.greatest("earliest", "latest"), "to_window")
-    pairs = (
-        samples.join(axis, "run_id", how="inner")
-        .select(*columns, "event_id", "zero_s", earliest.alias("earliest"), final_window.alias("latest"), *AXIS_EDGES)
+    spread = (
+        samples.join(axis, list(UNIT), how="inner")
+        .select(*columns, "event_id", "zero_s", earliest.alias("earliest"), latest.alias("latest"), *AXIS_EDGES)
         .select("*", f.explode(f.when(begin <= end, f.sequence(begin, end))).alias("window"))
     )
-    window_rows = pairs.select(*columns, "event_id", "window", first.alias("first"), stop.alias("until"))
-    return window_rows.select(*parts(samples, counts), "event_id", (window * WINDOW_S).cast("double").alias("window_s"))
+    bounded = spread.select(*columns, "event_id", "window", first.alias("first"), until.alias("until"))
+    return bounded.select(*parts(samples, counts), "event_id", (window * WINDOW_S).cast("double").alias("window_s"))
 
 
 AXIS_EDGES = ("from_window", "to_window")
@@ -107,19 +108,19 @@ def _edges_of(axes: DataFrame) -> list[Column]:
 def in_phases(samples: DataFrame, spans: DataFrame, counts: Sequence[str]) -> DataFrame:
     """Return samples with `event_id` and `phase`, a row an event and side of it on which the line has seconds. `dt_s`
     and the `counts` are those of its seconds there."""
-    start = f.when(f.col("from_s").isNull(), 0).otherwise(seconds_before(f.col("from_s")))
-    stop = f.when(f.col("until_s").isNull(), line_seconds(f.col("dt_s"))).otherwise(seconds_before(f.col("until_s")))
+    begun = f.when(f.col("from_s").isNull(), 0).otherwise(seconds_before(f.col("from_s")))
+    ended = f.when(f.col("until_s").isNull(), line_seconds(f.col("dt_s"))).otherwise(seconds_before(f.col("until_s")))
     zero = seconds_before(f.col("zero_s"))
     sides = [
-        f.struct(f.lit(name).alias("phase"), first.alias("first"), finish.alias("until"))
-        for name, first, finish in (("before", start, zero), ("after", zero, stop))
+        f.struct(f.lit(name).alias("phase"), first.alias("first"), until.alias("until"))
+        for name, first, until in (("before", begun, zero), ("after", zero, ended))
     ]
     columns = [f.col(f"`{name}`") for name in samples.columns]
-    bounds = f.broadcast(spans.select("run_id", "event_id", "zero_s", "from_s", "until_s"))
-    pairs = samples.join(bounds, "run_id", how="inner").select(
+    bounds = f.broadcast(spans.select(*EVENT, "zero_s", "from_s", "until_s"))
+    spread = samples.join(bounds, list(UNIT), how="inner").select(
         *columns,
         "event_id",
         f.explode(f.filter(f.array(*sides), lambda side: side["until"] > side["first"])).alias("side"),
     )
-    side_rows = pairs.select(*columns, "event_id", "side.*")
-    return side_rows.select(*parts(samples, counts), "event_id", "phase")
+    bounded = spread.select(*columns, "event_id", "side.*")
+    return bounded.select(*parts(samples, counts), "event_id", "phase")

@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 from analysis.metrics.line_seconds import SEVERAL_S, line_seconds, seconds_before
 from analysis.metrics.scale_events import phase_of, within_span
 from analysis.record.small_tables import Row
+from analysis.record.units import EVENT, PHASE, UNIT, Unit, unit_of
 
 # A task that has been silent this long at a boundary had no process: its queue is gone, not waiting. After a
 # line of several seconds the next one comes as much later.
@@ -25,7 +26,6 @@ Edge = tuple[str, str, str]
 Phase = tuple[str, str]
 EDGE = ("source", "stream", "target")
 Within = Callable[[DataFrame, Sequence[str]], DataFrame]  # samples, counts -> those of each part of an event
-PHASE = ("run_id", "event_id", "phase")
 
 
 def counts_on_edges(
@@ -33,44 +33,44 @@ def counts_on_edges(
 ) -> DataFrame:  # fmt: skip
     """Return tuples sent and executed, one row a run, event, part of its time and edge on which either was counted.
     `within` and `part`: the function that divides samples, and the column for the part."""
-    keys = ["run_id", "event_id", part, *EDGE]
-    zero = f.lit(0.0)
+    keys = [*EVENT, part, *EDGE]
+    none = f.lit(0.0)
     return (
         sent_on_edges(streams, components, edges, within, part)
         .join(executed_on_edges(sources, components, within, part), keys, how="full")
-        .join(f.broadcast(edges.select("run_id", *EDGE, "grouping")), ["run_id", *EDGE], how="inner")
-        .select(*keys, "grouping", f.coalesce("sent", zero).alias("sent"),
-                f.coalesce("executed", zero).alias("executed"))
+        .join(f.broadcast(edges.select(*UNIT, *EDGE, "grouping")), [*UNIT, *EDGE], how="inner")
+        .select(*keys, "grouping", f.coalesce("sent", none).alias("sent"),
+                f.coalesce("executed", none).alias("executed"))
     )  # fmt: skip
 
 
 def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, within: Within, part: str) -> DataFrame:
     """Return tuples sent on every edge: emitted x fan-out (tasks of the target if all of them get a copy, else 1)."""
-    fan = components.groupBy("run_id", f.col("component").alias("target")).agg(f.count("*").alias("tasks"))
+    fan = components.groupBy(*UNIT, f.col("component").alias("target")).agg(f.count("*").alias("tasks"))
     fan_out = f.when(f.col("grouping") == "all", f.col("tasks")).otherwise(f.lit(1))
-    wide_edges = edges.join(fan, ["run_id", "target"], how="left").select(
-        "run_id", "source", "stream", "target", fan_out.alias("fan_out")
+    wide_edges = edges.join(fan, [*UNIT, "target"], how="left").select(
+        *UNIT, "source", "stream", "target", fan_out.alias("fan_out")
     )
-    owners = components.select("run_id", "task", f.col("component").alias("source"))
+    owners = components.select(*UNIT, "task", f.col("component").alias("source"))
     emitted = (
-        within(streams.select("run_id", "t_s", "dt_s", "task", "stream", "emitted"), ["emitted"])
-        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", part, "source", "stream")
+        within(streams.select(*UNIT, "t_s", "dt_s", "task", "stream", "emitted"), ["emitted"])
+        .join(f.broadcast(owners), [*UNIT, "task"], how="inner")
+        .groupBy(*EVENT, part, "source", "stream")
         .agg(f.sum("emitted").alias("emitted"))
     )
-    return emitted.join(wide_edges, ["run_id", "source", "stream"], how="inner").select(
-        "run_id", "event_id", part, *EDGE, (f.col("emitted") * f.col("fan_out")).cast("double").alias("sent")
+    return emitted.join(wide_edges, [*UNIT, "source", "stream"], how="inner").select(
+        *EVENT, part, *EDGE, (f.col("emitted") * f.col("fan_out")).cast("double").alias("sent")
     )
 
 
 def executed_on_edges(sources: DataFrame, components: DataFrame, within: Within, part: str) -> DataFrame:
     """Return tuples executed at the target of every edge."""
-    owners = components.select("run_id", "task", f.col("component").alias("target"))
-    samples = sources.select("run_id", "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
+    owners = components.select(*UNIT, "task", f.col("component").alias("target"))
+    samples = sources.select(*UNIT, "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
     return (
         within(samples, ["executed"])
-        .join(f.broadcast(owners), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", part, "source", "stream", "target")
+        .join(f.broadcast(owners), [*UNIT, "task"], how="inner")
+        .groupBy(*EVENT, part, "source", "stream", "target")
         .agg(f.sum("executed").cast("double").alias("executed"))
     )
 
@@ -81,7 +81,7 @@ def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame)
     A queue is read where a line ends. If a line's seconds lie on both sides of a zero so do its counts, and the
     queue changes evenly from the line before to this one.
     """
-    owners = components.select("run_id", "task", f.col("component").alias("target"))
+    owners = components.select(*UNIT, "task", f.col("component").alias("target"))
     bounds = ["zero_s", "from_s", "until_s", "last_s"]
     ends = {"begin": f.col("from_s"), "zero": f.col("zero_s"), "end": f.coalesce("until_s", "last_s")}
     seconds = line_seconds(f.col("dt_s"))
@@ -92,24 +92,24 @@ def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame)
     }
     shares = {name: f.col(f"{name}_share") for name in before}
     lines = [
-        f.max(f.when(condition, f.struct("t_s", "dt_s", "queue", share.alias("share")))).alias(f"{name}_{kind}")
+        f.max(f.when(inside, f.struct("t_s", "dt_s", "queue", share.alias("share")))).alias(f"{name}_{what}")
         for name, share in shares.items()
-        for kind, condition in (("whole", share == 1), ("part", (share > 0) & (share < 1)))
+        for what, inside in (("whole", share == 1), ("part", (share > 0) & (share < 1)))
     ]
-    samples = (
+    at = (
         tasks.where(f.col("queue").isNotNull())
-        .select("run_id", "t_s", "dt_s", "task", "queue")
-        .join(f.broadcast(spans.select("run_id", "event_id", *bounds)), "run_id", how="inner")
+        .select(*UNIT, "t_s", "dt_s", "task", "queue")
+        .join(f.broadcast(spans.select(*EVENT, *bounds)), list(UNIT), how="inner")
         .select("*", *[(number / seconds).alias(f"{name}_share") for name, number in before.items()])
-        .groupBy("run_id", "event_id", "task", *bounds)
+        .groupBy(*EVENT, "task", *bounds)
         .agg(*lines)
     )
     queues = {name: _queue_at(name, end) for name, end in ends.items()}
     return (
-        samples.join(f.broadcast(owners), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", "target")
+        at.join(f.broadcast(owners), [*UNIT, "task"], how="inner")
+        .groupBy(*EVENT, "target")
         .agg(*[f.sum(queue).cast("double").alias(name) for name, queue in queues.items()])
-        .select("run_id", "event_id", "target", "begin", "zero", "end")
+        .select(*EVENT, "target", "begin", "zero", "end")
     )
 
 
@@ -117,8 +117,8 @@ def _queue_at(name: str, end: Column) -> Column:
     """Return a task's queue at a bound: at the end of its last line before that, or within the line that holds the
     bound."""
     part = f.col(f"{name}_part")
-    start = _queue_of_line(name, part["t_s"] - part["dt_s"])
-    return f.when(part.isNull(), _queue_of_line(name, end)).otherwise(start + (part["queue"] - start) * part["share"])
+    begun = _queue_of_line(name, part["t_s"] - part["dt_s"])
+    return f.when(part.isNull(), _queue_of_line(name, end)).otherwise(begun + (part["queue"] - begun) * part["share"])
 
 
 def _queue_of_line(name: str, instant: Column) -> Column:
@@ -131,34 +131,34 @@ def longest_lines(workers: DataFrame, tasks: DataFrame, components: DataFrame, s
     """Return the longest line of each component that can have moved tuples over a bound of a phase; none if all have a
     second: a line that holds a bound or adjoins it, and the last one of a process that ended in the phase, because
     its later counts were not reported."""
-    is_long = f.col("dt_s") >= SEVERAL_S
-    line = ["run_id", "machine", "port", "t_s"]
+    several = f.col("dt_s") >= SEVERAL_S
+    line = [*UNIT, "machine", "port", "t_s"]
     newest = f.max(f.struct("t_s", "dt_s")).alias("last")
-    final_lines = workers.groupBy("run_id", "machine", "port", "pid").agg(newest).where(f.col("last.dt_s") >= SEVERAL_S)
-    last = f.broadcast(final_lines.select("run_id", "machine", "port", "last.t_s", f.lit(True).alias("ended")))
-    lines = tasks.where(is_long).select(*line, "dt_s", "task").join(last, line, how="left")
+    ended = workers.groupBy(*UNIT, "machine", "port", "pid").agg(newest).where(f.col("last.dt_s") >= SEVERAL_S)
+    last = f.broadcast(ended.select(*UNIT, "machine", "port", "last.t_s", f.lit(True).alias("ended")))
+    lines = tasks.where(several).select(*line, "dt_s", "task").join(last, line, how="left")
 
     def moves(bound: str) -> Column:
-        """Return whether the line holds a bound or adjoins it; no line does if the run itself begins or ends there."""
+        """Return whether the line holds a bound or adjoins it; no line does where the run itself begins or ends."""
         reach = (f.col("t_s") - 2 * f.col("dt_s") < f.col(bound)) & (f.col(bound) < f.col("t_s") + f.col("dt_s"))
         return f.coalesce(reach, f.lit(False))
 
-    is_inside = within_span(f.col("t_s")) & f.coalesce("ended", f.lit(False))
-    is_before = phase_of(f.col("t_s")) == "before"
-    before = moves("from_s") | moves("zero_s") | (is_inside & is_before)
-    after = moves("zero_s") | moves("until_s") | (is_inside & ~is_before)
+    inside = within_span(f.col("t_s")) & f.coalesce("ended", f.lit(False))
+    early = phase_of(f.col("t_s")) == "before"
+    before = moves("from_s") | moves("zero_s") | (inside & early)
+    after = moves("zero_s") | moves("until_s") | (inside & ~early)
     phases = f.array(f.when(before, "before"), f.when(after, "after"))
     return (
-        lines.join(f.broadcast(spans), "run_id", how="inner")
-        .select("run_id", "event_id", "task", "dt_s", f.explode(f.array_compact(phases)).alias("phase"))
-        .join(f.broadcast(components.select("run_id", "task", "component")), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", "phase", "component")
+        lines.join(f.broadcast(spans), list(UNIT), how="inner")
+        .select(*EVENT, "task", "dt_s", f.explode(f.array_compact(phases)).alias("phase"))
+        .join(f.broadcast(components.select(*UNIT, "task", "component")), [*UNIT, "task"], how="inner")
+        .groupBy(*PHASE, "component")
         .agg(f.max("dt_s").alias("line_s"))
-        .select("run_id", "event_id", "phase", "component", "line_s")
+        .select(*PHASE, "component", "line_s")
     )
 
 
-# --- losses ----------------------------------------------------------------------------------------------------------
+# --- what is lost ----------------------------------------------------------------------------------------------------
 
 
 def loss_rows(
@@ -167,21 +167,19 @@ def loss_rows(
     """Return rows of the table `losses`. `spans`: of `scale_events`; the time after an event is also before the next
     one. `lines`: the longest ones, if any has more than a second."""
     longest = {(*(row[name] for name in PHASE), row["component"]): row["line_s"] for row in lines}
-    queues = {(row["run_id"], row["event_id"], row["target"]): row for row in waiting}
-    counts_by_run: dict[str, list[Row]] = defaultdict(list)
+    queues = {(unit_of(row), row["event_id"], row["target"]): row for row in waiting}
+    counted: dict[Unit, list[Row]] = defaultdict(list)
     for row in counts:
         ends = (longest.get((*(row[name] for name in PHASE), row[end]), LINE_S) for end in ("source", "target"))
-        counts_by_run[row["run_id"]].append({**row, "line_s": max(LINE_S, *ends)})
-    events: dict[str, list[Row]] = defaultdict(list)
+        counted[unit_of(row)].append({**row, "line_s": max(LINE_S, *ends)})
+    events: dict[Unit, list[Row]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: float(span["zero_s"])):
-        events[span["run_id"]].append(span)
-    return [
-        row for run_id, run_events in events.items() for row in _rows_of_run(run_events, counts_by_run[run_id], queues)
-    ]
+        events[unit_of(span)].append(span)
+    return [row for unit, found in events.items() for row in _rows_of_unit(found, counted[unit], queues)]
 
 
-def _rows_of_run(spans: Sequence[Row], counted: Sequence[Row], queues: Mapping[Any, Row]) -> list[Row]:
-    """Return each stretch between two zeros once, in order; it is then after one event and before the next."""
+def _rows_of_unit(spans: Sequence[Row], counted: Sequence[Row], queues: Mapping[Any, Row]) -> list[Row]:
+    """Each stretch between two zeros once, in order; it is then after one event and before the next."""
     names = [(spans[0]["event_id"], "before"), *((span["event_id"], "after") for span in spans)]
     seconds = [spans[0]["zero_s"] - spans[0]["first_s"], *(span["last_s"] - span["zero_s"] for span in spans)]
     by_phase: dict[Phase, list[Row]] = defaultdict(list)
@@ -193,12 +191,15 @@ def _rows_of_run(spans: Sequence[Row], counted: Sequence[Row], queues: Mapping[A
             chains[row["source"], row["stream"], row["target"]].append(row)
     for chain in chains.values():
         _settle_zeros(chain)
-    rows = [_with_lost(row) for chain in chains.values() for row in chain]
-    next_ids = {one["event_id"]: two["event_id"] for one, two in pairwise(spans)}
-    return rows + [
-        row | {"event_id": next_ids[row["event_id"]], "phase": "before"}
-        for row in rows
-        if row["phase"] == "after" and row["event_id"] in next_ids
+    found = [  # what lines cannot tell from none counts as none
+        row | {"lost": row["left"] if row["left"] > row["uncertainty"] else 0.0}
+        for chain in chains.values() for row in chain
+    ]  # fmt: skip
+    following = {one["event_id"]: two["event_id"] for one, two in pairwise(spans)}
+    return found + [
+        row | {"event_id": following[row["event_id"]], "phase": "before"}
+        for row in found
+        if row["phase"] == "after" and row["event_id"] in following
     ]
 
 
@@ -207,13 +208,13 @@ def _phase_rows(edges: Sequence[Row], queues: Mapping[Any, Row], seconds: float)
     by_target: dict[str, list[Row]] = defaultdict(list)
     for row in edges:
         by_target[row["target"]].append(row)
-    rows = []
-    for target, target_edges in by_target.items():
-        queue = queues.get((target_edges[0]["run_id"], target_edges[0]["event_id"], target))
-        ends = ("begin", "zero") if target_edges[0]["phase"] == "before" else ("zero", "end")
+    found = []
+    for target, into in by_target.items():
+        queue = queues.get((unit_of(into[0]), into[0]["event_id"], target))
+        ends = ("begin", "zero") if into[0]["phase"] == "before" else ("zero", "end")
         first, last = (0.0, 0.0) if queue is None else (queue[end] for end in ends)
-        rows += _settle_queue(target_edges, first, last, seconds)
-    return rows
+        found += _settle_queue(into, first, last, seconds)
+    return found
 
 
 def _settle_queue(into: Sequence[Row], first: float, last: float, seconds: float) -> list[Row]:
@@ -237,17 +238,12 @@ def _settle_queue(into: Sequence[Row], first: float, last: float, seconds: float
 def _settle_zeros(chain: Sequence[Row]) -> None:
     """Settle one edge from zero to zero. Tuples sent before a zero and executed after it were on their way; the reverse
     is limited to the tuples that one line moves."""
-    for row, successor in pairwise(chain):
-        if row["left"] > 0 > successor["left"]:
-            shift = min(row["left"], -successor["left"])
-        elif row["left"] < 0 < successor["left"]:
-            shift = -min(-row["left"], successor["left"], row["uncertainty"])
+    for row, following in pairwise(chain):
+        if row["left"] > 0 > following["left"]:
+            moved = min(row["left"], -following["left"])
+        elif row["left"] < 0 < following["left"]:
+            moved = -min(-row["left"], following["left"], row["uncertainty"])
         else:
             continue
-        row["left"] -= shift
-        successor["left"] += shift
-
-
-def _with_lost(row: Row) -> Row:
-    """Count losses within the uncertainty as none."""
-    return row | {"lost": row["left"] if row["left"] > row["uncertainty"] else 0.0}
+        row["left"] -= moved
+        following["left"] += moved

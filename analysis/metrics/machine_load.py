@@ -12,23 +12,24 @@ from analysis.metrics.line_seconds import SEVERAL_S, in_windows, line_seconds, m
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import POLICY_CHANGES, WHOLE_RUN
 from analysis.record.small_tables import Row
+from analysis.record.units import EVENT, PHASE, UNIT
 
 
 def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, counts: Sequence[str]) -> DataFrame:
     """Return samples with `event_id` and `phase`, a row an interval in which the line has seconds. `dt_s` and the
     `counts` are those of its seconds there, `middle_s` is the middle of these."""
     opens, closes = f.col("zero_s") + f.col("start_s"), f.col("zero_s") + f.col("end_s")
-    spans = intervals.join(axes.select("run_id", "event_id", "zero_s"), ["run_id", "event_id"], how="inner").select(
-        "run_id", "event_id", "phase", opens.alias("opens_s"), closes.alias("closes_s")
+    spans = intervals.join(axes.select(*EVENT, "zero_s"), list(EVENT), how="inner").select(
+        *PHASE, opens.alias("opens_s"), closes.alias("closes_s")
     )
     columns = [f.col(f"`{name}`") for name in samples.columns]
-    first, stop = seconds_before(f.col("opens_s")), seconds_before(f.col("closes_s"))
-    rows = (
-        samples.join(f.broadcast(spans), "run_id", how="inner")
-        .select(*columns, "event_id", "phase", first.alias("first"), stop.alias("until"))
+    first, until = seconds_before(f.col("opens_s")), seconds_before(f.col("closes_s"))
+    inside = (
+        samples.join(f.broadcast(spans), list(UNIT), how="inner")
+        .select(*columns, "event_id", "phase", first.alias("first"), until.alias("until"))
         .where(f.col("until") > f.col("first"))
     )
-    return rows.select(*parts(samples, counts), middle_s().alias("middle_s"), "event_id", "phase")
+    return inside.select(*parts(samples, counts), middle_s().alias("middle_s"), "event_id", "phase")
 
 
 MEMBERSHIPS = "run_id string, machine string, from_s double, until_s double"
@@ -69,9 +70,9 @@ def of_members(samples: DataFrame, memberships: DataFrame) -> DataFrame:
     columns = [f.col(f"`{name}`") for name in samples.columns]
     spans = memberships.groupBy("run_id", "machine").agg(f.collect_list(f.struct("from_s", "until_s")).alias("spans"))
     t_s = f.col("t_s")
-    in_span = f.exists("spans", lambda span: (t_s > span["from_s"]) & (t_s <= span["until_s"]))
-    is_member = f.col("spans").isNull() | in_span
-    return samples.join(f.broadcast(spans), ["run_id", "machine"], how="left").where(is_member).select(*columns)
+    inside = f.exists("spans", lambda span: (t_s > span["from_s"]) & (t_s <= span["until_s"]))
+    there = f.col("spans").isNull() | inside
+    return samples.join(f.broadcast(spans), ["run_id", "machine"], how="left").where(there).select(*columns)
 
 
 def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
@@ -80,24 +81,22 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
 
     A line of several seconds weighs as many, in each interval those that it has there.
     """
-    utilisation = f.try_divide("cpu_cores", "cpu_quota_cores")
+    used = f.try_divide("cpu_cores", "cpu_quota_cores")
     seconds = line_seconds(f.col("dt_s"))
     deciles = [f.percentile("utilisation", f.lit(q / 100), seconds).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
-    joins = machines.select("run_id", "machine", "joins_at_scale")
-    rows = in_intervals(intervals, samples, axes, ["throttled_ms"]).select(
-        "run_id",
-        "event_id",
-        "phase",
+    described = machines.select("run_id", "machine", "joins_at_scale")
+    phased = in_intervals(intervals, samples, axes, ["throttled_ms"]).select(
+        *PHASE,
         "machine",
         "dt_s",
         "cpu_cores",
-        utilisation.alias("utilisation"),
+        used.alias("utilisation"),
         "throttled_ms",
         "steal_percent",
         "memory_bytes",
     )
     return (
-        rows.groupBy("run_id", "event_id", "phase", "machine")
+        phased.groupBy(*PHASE, "machine")
         .agg(
             _mean_over_time("cpu_cores").alias("cores_mean"),
             _mean_over_time("utilisation").alias("utilisation_mean"),
@@ -107,8 +106,8 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
             _mean_over_time("memory_bytes").alias("memory_bytes_mean"),
             f.sum(seconds).cast("bigint").alias("samples"),
         )
-        .join(f.broadcast(joins), ["run_id", "machine"], how="left")
-        .select("run_id", "event_id", "phase", "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
+        .join(f.broadcast(described), ["run_id", "machine"], how="left")
+        .select(*PHASE, "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
                 "utilisation_p10", "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "steal_percent_mean",
                 "memory_bytes_mean", "samples")
     )  # fmt: skip
@@ -123,14 +122,14 @@ def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
 
     Means are over time: a line of several seconds weighs as many in each window.
     """
-    utilisation = f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation")
-    read = samples.select("run_id", "t_s", "dt_s", "machine", utilisation, "memory_bytes")
+    used = f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation")
+    read = samples.select(*UNIT, "t_s", "dt_s", "machine", used, "memory_bytes")
     means = [_mean_over_time(name).alias(f"{name}_mean") for name in ("utilisation", "memory_bytes")]
     return (
-        in_windows(read, zeros.select("run_id", f.lit(WHOLE_RUN).alias("event_id"), "zero_s"))
-        .groupBy("run_id", "window_s", "machine")
+        in_windows(read, zeros.select(*UNIT, f.lit(WHOLE_RUN).alias("event_id"), "zero_s"))
+        .groupBy(*UNIT, "window_s", "machine")
         .agg(*means)
-        .select("run_id", "window_s", "machine", "utilisation_mean", "memory_bytes_mean")
+        .select(*UNIT, "window_s", "machine", "utilisation_mean", "memory_bytes_mean")
     )
 
 
@@ -143,38 +142,36 @@ def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFr
     ]
     return (
         in_intervals(intervals, samples, axes, ["rx_bytes", "tx_bytes"])
-        .groupBy("run_id", "event_id", "phase", "machine", "interface")
+        .groupBy(*PHASE, "machine", "interface")
         .agg(*rates)
-        .select("run_id", "event_id", "phase", "machine", "interface", "rx_bytes_per_s", "tx_bytes_per_s")
+        .select(*PHASE, "machine", "interface", "rx_bytes_per_s", "tx_bytes_per_s")
     )
 
 
 def network_windows(samples: DataFrame, machines: DataFrame, axes: DataFrame) -> DataFrame:
     """Return bytes of the workers' machines on the experiment LAN, all together, in windows that count from each event.
     A line counts whole seconds, so a window may be complete except for one at its edge (`line_seconds`)."""
-    worker_machines = f.broadcast(machines.select("run_id", "machine"))
+    ours = f.broadcast(machines.select("run_id", "machine"))
     of_run = machines.groupBy("run_id").agg(f.array_sort(f.collect_set("machine")).alias("of_run"))
-    bounds = f.broadcast(axes.select("run_id", "event_id", "zero_s", "first_s", "last_s"))
-    is_observed = (f.col("window_s") + WINDOW_S > f.col("first_s") - f.col("zero_s")) & (
+    bounds = f.broadcast(axes.select(*EVENT, "zero_s", "first_s", "last_s"))
+    seen = (f.col("window_s") + WINDOW_S > f.col("first_s") - f.col("zero_s")) & (
         f.col("window_s") < f.col("last_s") - f.col("zero_s")
     )
-    read = samples.where(f.col("interface") == EXPERIMENT_LAN).join(
-        worker_machines, ["run_id", "machine"], how="left_semi"
-    )
-    columns = ("run_id", "t_s", "dt_s", "machine", "rx_bytes", "tx_bytes")
+    read = samples.where(f.col("interface") == EXPERIMENT_LAN).join(ours, ["run_id", "machine"], how="left_semi")
+    columns = (*UNIT, "t_s", "dt_s", "machine", "rx_bytes", "tx_bytes")
     measured_s = f.when(f.col("rx_bytes").isNotNull() & f.col("tx_bytes").isNotNull(), f.col("dt_s"))
     is_whole = f.col("measured_s") > WINDOW_S - SEVERAL_S
     return (
         in_windows(read.select(*columns), axes, ["rx_bytes", "tx_bytes"])
-        .join(bounds, ["run_id", "event_id"], how="inner")
-        .where(is_observed)
-        .groupBy("run_id", "event_id", "window_s", "machine")
+        .join(bounds, list(EVENT), how="inner")
+        .where(seen)
+        .groupBy(*EVENT, "window_s", "machine")
         .agg(f.sum(measured_s).alias("measured_s"), f.sum("rx_bytes").alias("rx_bytes"),
              f.sum("tx_bytes").alias("tx_bytes"))
-        .groupBy("run_id", "event_id", "window_s")
+        .groupBy(*EVENT, "window_s")
         .agg(f.collect_set(f.when(is_whole, f.col("machine"))).alias("whole"),
              f.sum("rx_bytes").alias("rx_bytes"), f.sum("tx_bytes").alias("tx_bytes"))
         .join(f.broadcast(of_run), "run_id", how="inner")
-        .select("run_id", "event_id", "window_s", f.size("whole").alias("machines"),
+        .select(*EVENT, "window_s", f.size("whole").alias("machines"),
                 f.array_except("of_run", "whole").alias("silent"), "rx_bytes", "tx_bytes")
     )  # fmt: skip

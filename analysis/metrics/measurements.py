@@ -13,7 +13,8 @@ from analysis.metrics import communication_costs, untimed
 from analysis.metrics.definitions import LATENCIES, LATENCY_COLUMNS, metric
 from analysis.metrics.juice import by_event, served_windows, unthrottled_units
 from analysis.record.event_timeline import REST, WHOLE_RUN, absent_machines, crashed_machines, event_order
-from analysis.record.small_tables import Row, run_of, unit_of
+from analysis.record.small_tables import Row
+from analysis.record.units import Unit, unit_columns, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
 
 Reader = Callable[[str], list[Row]]
@@ -43,20 +44,20 @@ def measurements(read: Reader) -> list[Row]:
         loading_times,
         utilities,
     )
-    rows = [row for part in parts for row in part(read) if row["value"] is not None]
-    steady = {(row["run_id"], row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
-    for row in rows:  # False if any side was not steady; None if it rests on none, or one was not tested
-        sides = [steady.get((row["run_id"], row["event_id"], side)) for side in metric(row["metric"]).steady_sides]
+    found = [row for part in parts for row in part(read) if row["value"] is not None]
+    steady = {(unit_of(row), row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
+    for row in found:  # False where any side was not steady; None where it rests on none, or one was not tested
+        sides = [steady.get((unit_of(row), row["event_id"], side)) for side in metric(row["metric"]).steady_sides]
         row["steady"] = False if False in sides else True if sides and None not in sides else None
-    return rows
+    return found
 
 
 def _metric_rows(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ()) -> Iterator[Row]:
     """Yield a row a number; `row` is one with the keys, or the keys themselves."""
-    run_id, event_id = row[:2] if isinstance(row, tuple) else (row["run_id"], row["event_id"])
+    unit, event_id = row[:2] if isinstance(row, tuple) else (unit_of(row), row["event_id"])
     for name, value in numbers.items():
         number = None if value is None else float(value)
-        yield {"run_id": run_id, "event_id": event_id, "metric": name, "value": number,
+        yield {**unit_columns(unit), "event_id": event_id, "metric": name, "value": number,
                "censored": name in censored}  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def offered_rates(read: Reader) -> Iterator[Row]:
     windows = by_event(read("event_throughput"), "scope")
     for span in read("intervals"):
         for scope in ("spouts", "due"):
-            rates = [row for row in windows[span["run_id"], span["event_id"], scope]
+            rates = [row for row in windows[unit_of(span), span["event_id"], scope]
                      if span["start_s"] <= row["window_s"] < span["end_s"]]  # fmt: skip
             yield from _metric_rows(span, {f"{scope}_{span['phase']}": _mean(_column_values(rates, "rate"))})
 
@@ -117,23 +118,23 @@ def downtimes(read: Reader) -> Iterator[Row]:
 def tuple_losses(read: Reader) -> Iterator[Row]:
     """Yield tuples lost on all edges in each phase; the possible error of those after the event, and their share of the
     sent ones."""
-    for (run_id, event_id, phase), edges in by_event(_of_sides(read("losses")), "phase").items():
-        loss, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
-        numbers: dict[str, float | None] = {f"lost_{phase}": loss}
+    for (unit, event_id, phase), edges in by_event(_of_sides(read("losses")), "phase").items():
+        lost, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
+        numbers: dict[str, float | None] = {f"lost_{phase}": lost}
         if phase == "after":
-            share = _share(loss, sent)
+            share = _share(lost, sent)
             numbers["lost_after_uncertainty"] = _total(_column_values(edges, "uncertainty"))
             numbers["lost_after_percent"] = None if share is None else 100 * share
-        yield from _metric_rows((run_id, event_id), numbers)
+        yield from _metric_rows((unit, event_id), numbers)
 
 
 def late_emissions(read: Reader) -> Iterator[Row]:
     """Yield tuples that sources never emitted, or late, in each phase; none unless known of every source."""
-    for (run_id, event_id, phase), sources in by_event(_of_sides(read("emissions")), "phase").items():
+    for (unit, event_id, phase), sources in by_event(_of_sides(read("emissions")), "phase").items():
         for name in ("missed", "late"):
             counts = _column_values(sources, name)
             total = _total(counts) if len(counts) == len(sources) else None
-            yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": total})
+            yield from _metric_rows((unit, event_id), {f"{name}_{phase}": total})
 
 
 def latencies(read: Reader) -> Iterator[Row]:
@@ -146,17 +147,17 @@ def latencies(read: Reader) -> Iterator[Row]:
 def untimed_shares(read: Reader) -> Iterator[Row]:
     """Yield shares of the tuples due in the part that counts that never came to a sink; none if unknown. Lost tuples
     are not included: they are known for a whole side only, and most of them are due to the event."""
-    spout_queues, queues = untimed.queues(read("activity"))
+    behind, waiting = untimed.queues(read("activity"))
     tuples = untimed.tuples_of_windows(read("event_throughput"))
-    timed = {(row["run_id"], row["event_id"], row["phase"]): row["n"] for row in read("interval_latency")}
+    timed = {(unit_of(row), row["event_id"], row["phase"]): row["n"] for row in read("interval_latency")}
     for span in read("intervals"):
-        key, part = (span["run_id"], span["event_id"]), (span["start_s"], span["end_s"])
-        due_tuples, emitted = (tuples.get((*key, scope), {}) for scope in ("due", "spouts"))
-        absent_tuples = untimed.never_emitted(due_tuples, emitted, spout_queues.get(key, {}), 0.0, *part)
-        growth = untimed.growth(queues.get(key, {}), *part)
-        offered, of_sinks = untimed.total(due_tuples, *part), timed.get((*key, span["phase"]))
-        if absent_tuples is not None and growth is not None and offered and of_sinks:
-            share = untimed.percent(absent_tuples + growth, min(offered, of_sinks + absent_tuples + growth))
+        key, part = (unit_of(span), span["event_id"]), (span["start_s"], span["end_s"])
+        due, emitted = (tuples.get((*key, scope), {}) for scope in ("due", "spouts"))
+        never = untimed.never_emitted(due, emitted, behind.get(key, {}), 0.0, *part)
+        kept = untimed.growth(waiting.get(key, {}), *part)
+        offered, of_sinks = untimed.total(due, *part), timed.get((*key, span["phase"]))
+        if never is not None and kept is not None and offered and of_sinks:
+            share = untimed.percent(never + kept, min(offered, of_sinks + never + kept))
             yield from _metric_rows(key, {f"untimed_percent_{span['phase']}": share})
 
 
@@ -167,59 +168,56 @@ def machine_loads(read: Reader) -> Iterator[Row]:
 
     A machine counts from when it joined until an event released it, even if it is there and measured all the time.
     """
-    descriptions = read("machines")
-    absences, crashes = absent_machines(read("scale_events"), descriptions), crashed_machines(read("events"))
-    for (run_id, event_id, phase), cpu_rows in by_event(read("cpu"), "phase").items():
-        departures = absences.get((run_id, event_id, phase), set())
-        machines = [row for row in cpu_rows if row["machine"] not in departures]
-        unmeasured = (
-            _workers(descriptions, run_id)
-            - {row["machine"] for row in machines}
-            - departures
-            - crashes.get(run_id, set())
+    described = read("machines")
+    absent, crashed = absent_machines(read("scale_events"), described), crashed_machines(read("events"))
+    for (unit, event_id, phase), found in by_event(read("cpu"), "phase").items():
+        gone = absent.get((unit, event_id, phase), set())
+        machines = [row for row in found if row["machine"] not in gone]
+        silent = (
+            _workers(described, unit[0]) - {row["machine"] for row in machines} - gone - crashed.get(unit[0], set())
         )
         workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
         shares = _column_values(workers, "utilisation_mean")
-        percents = [] if unmeasured or len(shares) < len(workers) else [100 * share for share in shares]
+        used = [] if silent or len(shares) < len(workers) else [100 * share for share in shares]
         cores, memory = (
             None
-            if unmeasured or not machines or None in (row[name] for row in machines)
+            if silent or not machines or None in (row[name] for row in machines)
             else sum(row[name] for row in machines)
             for name in ("cores_mean", "memory_bytes_mean")
         )
         numbers = {
-            "cpu_percent": _mean(percents),
-            "cpu_spread_percent": max(percents) - min(percents) if percents else None,
-            "cpu_imbalance": _share(max(percents, default=None), _mean(percents)),
+            "cpu_percent": _mean(used),
+            "cpu_spread_percent": max(used) - min(used) if used else None,
+            "cpu_imbalance": _share(max(used, default=None), _mean(used)),
             "cpu_steal_percent": max(_column_values(machines, "steal_percent_mean"), default=None),
             "cpu_cores": cores,
             "memory_mb": None if memory is None else memory / 1e6,
         }
-        yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
+        yield from _metric_rows((unit, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
 
 
 def network_loads(read: Reader) -> Iterator[Row]:
     """Yield traffic between the workers' machines, MB/s: all that left one of them; the busiest machine, both ways, and
     its excess over their mean. Machines count as in `machine_loads`; if one of them was not measured there are no
     numbers, unless it had crashed."""
-    descriptions = read("machines")
-    absences, crashes = absent_machines(read("scale_events"), descriptions), crashed_machines(read("events"))
+    described = read("machines")
+    absent, crashed = absent_machines(read("scale_events"), described), crashed_machines(read("events"))
     on_lan = [row for row in read("network") if row["interface"] == communication_costs.EXPERIMENT_LAN]
-    for (run_id, event_id, phase), rows in by_event(on_lan, "phase").items():
-        workers = _workers(descriptions, run_id) - absences.get((run_id, event_id, phase), set())
-        machines = [row for row in rows if row["machine"] in workers]
-        unmeasured = workers - {row["machine"] for row in machines} - crashes.get(run_id, set())
+    for (unit, event_id, phase), found in by_event(on_lan, "phase").items():
+        there = _workers(described, unit[0]) - absent.get((unit, event_id, phase), set())
+        machines = [row for row in found if row["machine"] in there]
+        silent = there - {row["machine"] for row in machines} - crashed.get(unit[0], set())
         sent = _column_values(machines, "tx_bytes_per_s")
         received = _column_values(machines, "rx_bytes_per_s")
-        if unmeasured or not machines or not len(machines) == len(sent) == len(received):
+        if silent or not machines or not len(machines) == len(sent) == len(received):
             continue
-        totals = [one + other for one, other in zip(sent, received, strict=True)]
+        both = [one + other for one, other in zip(sent, received, strict=True)]
         numbers = {
             "network_mb_per_s": sum(sent) / 1e6,
-            "network_busiest_mb_per_s": max(totals) / 1e6,
-            "network_imbalance": _share(max(totals), _mean(totals)),
+            "network_busiest_mb_per_s": max(both) / 1e6,
+            "network_imbalance": _share(max(both), _mean(both)),
         }
-        yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
+        yield from _metric_rows((unit, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
 
 
 def _workers(described: Iterable[Row], run_id: str) -> set[str]:
@@ -264,10 +262,10 @@ def machine_changes(read: Reader) -> Iterator[Row]:
     """Yield machines that left for good or joined in an event, and the number of requests until it was carried out: for
     the cluster, if a run has several topologies."""
     spans = read("scale_events")
-    units = {row["run_id"] for row in spans}
+    units = {unit_of(row) for row in spans}
     for row in spans:
-        cluster = unit_of(run_of(row["run_id"]), WHOLE_CLUSTER)
-        if row["event_id"] != WHOLE_RUN and (row["run_id"] == cluster or cluster not in units):
+        cluster = (row["run_id"], WHOLE_CLUSTER)
+        if row["event_id"] != WHOLE_RUN and (unit_of(row) == cluster or cluster not in units):
             yield from _metric_rows(row, {
                 "machines_released": _name_count(row["released"]), "machines_given_back": row["given_back"],
                 "machines_joined": _name_count(row["joined"]), "attempts": row["attempts"],
@@ -280,15 +278,15 @@ def _name_count(names: Sequence[str] | None) -> int | None:
 
 def running_times(read: Reader) -> Iterator[Row]:
     """Yield the time from the request to the last executor running and its parts; censored if one never ran."""
-    bounds = ("request_to_running_s", "rebalance_s")
+    bounded = ("request_to_running_s", "rebalance_s")
     for row in read("running"):
-        names = ("request_to_decision_s", "request_to_applied_s", *bounds)
-        yield from _metric_rows(row, {name: row[name] for name in names}, bounds if row["censored"] else ())
+        names = ("request_to_decision_s", "request_to_applied_s", *bounded)
+        yield from _metric_rows(row, {name: row[name] for name in names}, bounded if row["censored"] else ())
 
 
 def loading_times(read: Reader) -> Iterator[Row]:
     for row in read("loading"):
-        yield from _metric_rows((row["run_id"], WHOLE_RUN), {"submit_to_loaded_s": row["submit_to_loaded_s"]})
+        yield from _metric_rows((unit_of(row), WHOLE_RUN), {"submit_to_loaded_s": row["submit_to_loaded_s"]})
 
 
 def utilities(read: Reader) -> Iterator[Row]:
@@ -296,28 +294,26 @@ def utilities(read: Reader) -> Iterator[Row]:
     otherwise the attained share, in the mean over all windows of a side in which something was due or came (HP's
     figures 16 and 17). 0 in a silence that is longer than usual. With two levels their mean (HP 7).
     """
-    levels = {row["run_id"]: row for row in read("topologies") if row["max_utility"] is not None}
+    levels = {unit_of(row): row for row in read("topologies") if row["max_utility"] is not None}
     if not levels:
         return
     tables = (by_event(read(name)) for name in ("latency", "juice", "activity", "event_throughput"))
     latency, juices, activity, throughput = tables
-    unthrottled, usual = unthrottled_units(read("runs")), dict[str, int]()
+    unthrottled, usual = unthrottled_units(read("runs")), dict[Unit, int]()
     for key in sorted(throughput, key=lambda key: event_order(key[1])):
         if (level := levels.get(key[0])) is None:
             continue
-        service = served_windows(activity[key], throughput[key], key[0] in unthrottled)
-        before, after = (
-            {s: flag for s, flag in service.items() if (s < 0) == is_before} for is_before in (True, False)
-        )
-        if key[0] not in usual:  # of its first event; half of a run's beginning, because a start has its own silences
+        served = served_windows(activity[key], throughput[key], key[0] in unthrottled)
+        before, after = ({s: came for s, came in served.items() if (s < 0) == early} for early in (True, False))
+        if key[0] not in usual:  # of its first event; half of a run's begin, for a start has silences of its own
             silences = _silences([*before.values()][len(before) // 2 :])
             usual[key[0]] = max(silences, default=median_low([0, *_silences([*after.values()])]))
         shares: list[dict[float, float | None]] = []
         if (limit_ms := level["latency_ms"]) is not None:
             shares.append({row["window_s"]: limit_ms / max(limit_ms, row["mean_ms"]) for row in latency[key]})
-        if (level_juice := level["juice"]) is not None:
+        if (least := level["juice"]) is not None:
             values = {row["window_s"]: row["juice"] for row in juices[key]}
-            shares.append({s: None if value is None else min(1.0, value / level_juice) for s, value in values.items()})
+            shares.append({s: None if value is None else min(1.0, value / least) for s, value in values.items()})
         for side, windows in (("before", before), ("after", after)):
             means = [_mean_share(windows, each, usual[key[0]]) for each in shares]
             if means and None not in means:

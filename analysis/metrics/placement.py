@@ -11,24 +11,21 @@ from pyspark.sql import functions as f
 
 from analysis.metrics.line_seconds import first_second_s
 from analysis.metrics.scale_events import event_spans, with_phase
+from analysis.record.units import EVENT, PHASE, UNIT, Unit, unit_columns, unit_of
 
 
 def last_placements(placements: DataFrame, spans: DataFrame) -> DataFrame:
     """Return the last rounds before each event and before the next one in which every task of ours was placed."""
-    rows = placements.where(f.coalesce("kind", f.lit("")) != "system")
+    ours = placements.where(f.coalesce("kind", f.lit("")) != "system")
     rounds = (
-        rows.groupBy("run_id", "t_s")
+        ours.groupBy(*UNIT, "t_s")
         .agg((f.count("*") == f.count("slot")).alias("placed"), f.max("rebalancing").alias("rebalancing"))
         .where(f.col("placed") & ~f.coalesce("rebalancing", f.lit(False)))
-        .select("run_id", "t_s")
+        .select(*UNIT, "t_s")
     )
-    last_rounds = (
-        with_phase(rounds, event_spans(spans), f.col("t_s"))
-        .groupBy("run_id", "event_id", "phase")
-        .agg(f.max("t_s").alias("t_s"))
-    )
-    return rows.join(f.broadcast(last_rounds), ["run_id", "t_s"], how="inner").select(
-        "run_id", "event_id", "phase", "component", "task", "first_task", "last_task", "slot", "machine"
+    chosen = with_phase(rounds, event_spans(spans), f.col("t_s")).groupBy(*PHASE).agg(f.max("t_s").alias("t_s"))
+    return ours.join(f.broadcast(chosen), [*UNIT, "t_s"], how="inner").select(
+        *PHASE, "component", "task", "first_task", "last_task", "slot", "machine"
     )
 
 
@@ -36,34 +33,34 @@ def moves(settled: DataFrame, spans: DataFrame) -> DataFrame:
     """Return per event the executors whose slot or task range changed, tasks whose machine changed, and joined
     machines' share."""
     sides = (
-        settled.groupBy("run_id", "event_id", "component", "task")
+        settled.groupBy(*EVENT, "component", "task")
         .pivot("phase", ["before", "after"])
         .agg(f.first(f.struct("first_task", "last_task", "slot", "machine")))
     )
-    shape = f.broadcast(spans.select("run_id", "event_id", "joined", "machines_before"))
+    shape = f.broadcast(spans.select(*EVENT, "joined", "machines_before"))
     heads_before = f.col("before.first_task") == f.col("task")
     heads_after = f.col("after.first_task") == f.col("task")
-    is_same = (
+    same = (
         (f.col("before.first_task") == f.col("after.first_task"))
         & (f.col("before.last_task") == f.col("after.last_task"))
         & (f.col("before.slot") == f.col("after.slot"))
     )
-    is_moved = f.col("before.machine") != f.col("after.machine")
+    elsewhere = f.col("before.machine") != f.col("after.machine")
     on_joined = f.array_contains("joined", f.col("after.machine"))
     return (
         sides.where(f.col("before").isNotNull() & f.col("after").isNotNull())
-        .join(shape, ["run_id", "event_id"], how="inner")
-        .groupBy("run_id", "event_id", f.size("joined").cast("bigint").alias("joined_machines"),
+        .join(shape, list(EVENT), how="inner")
+        .groupBy(*EVENT, f.size("joined").cast("bigint").alias("joined_machines"),
                  f.col("machines_before").cast("bigint").alias("old_machines"))
         .agg(
             f.count_if(heads_before).alias("executors_before"),
             f.count_if(heads_after).alias("executors_after"),
-            f.count_if(heads_after & ~is_same).alias("executors_moved"),
-            f.count_if(is_moved).alias("tasks_moved"),
-            f.count_if(is_moved & ~on_joined).alias("tasks_moved_to_old_machines"),
+            f.count_if(heads_after & ~same).alias("executors_moved"),
+            f.count_if(elsewhere).alias("tasks_moved"),
+            f.count_if(elsewhere & ~on_joined).alias("tasks_moved_to_old_machines"),
             f.count_if(heads_after & on_joined).alias("instances_on_joined"),
         )
-        .select("run_id", "event_id", "executors_before", "executors_after", "executors_moved", "tasks_moved",
+        .select(*EVENT, "executors_before", "executors_after", "executors_moved", "tasks_moved",
                 "tasks_moved_to_old_machines", "instances_on_joined", "joined_machines", "old_machines")
     )  # fmt: skip
 
@@ -72,19 +69,15 @@ def slots(settled: DataFrame, restarts: DataFrame, machines: DataFrame) -> DataF
     """Return per event and slot the executors before and after, whether that set changed, how often the worker
     restarted."""
     label = f.concat_ws("-", "component", "first_task", "last_task")
-    sets = (
-        settled.groupBy("run_id", "event_id", "slot")
-        .pivot("phase", ["before", "after"])
-        .agg(f.array_sort(f.collect_set(label)))
-    )
-    joins = machines.select("run_id", "machine", "joins_at_scale")
+    sets = settled.groupBy(*EVENT, "slot").pivot("phase", ["before", "after"]).agg(f.array_sort(f.collect_set(label)))
+    described = machines.select("run_id", "machine", "joins_at_scale")
     before, after = (f.coalesce(side, f.array().cast("array<string>")) for side in ("before", "after"))
     return (
-        sets.join(restarts, ["run_id", "event_id", "slot"], how="left")
-        .select("run_id", "event_id", "slot", f.substring_index("slot", ":", 1).alias("machine"), before.alias("b"),
+        sets.join(restarts, [*EVENT, "slot"], how="left")
+        .select(*EVENT, "slot", f.substring_index("slot", ":", 1).alias("machine"), before.alias("b"),
                 after.alias("a"), "seen_before", "seen_after", "restarts")
-        .join(f.broadcast(joins), ["run_id", "machine"], how="left")
-        .select("run_id", "event_id", "slot", "machine", "joins_at_scale", f.size("b").alias("executors_before"),
+        .join(f.broadcast(described), ["run_id", "machine"], how="left")
+        .select(*EVENT, "slot", "machine", "joins_at_scale", f.size("b").alias("executors_before"),
                 f.size("a").alias("executors_after"), (f.col("b") != f.col("a")).alias("changed"),
                 f.coalesce("seen_before", f.lit(False)).alias("seen_before"),
                 f.coalesce("seen_after", f.lit(False)).alias("seen_after"),
@@ -97,26 +90,26 @@ def restarts(workers: DataFrame, spans: DataFrame) -> DataFrame:
     after = f.col("phase") == "after"
     return (
         with_phase(process_starts(workers), event_spans(spans), f.col("t_s"))
-        .groupBy("run_id", "event_id", "slot")
+        .groupBy(*EVENT, "slot")
         .agg(
             f.bool_or(~after).alias("seen_before"),
             f.bool_or(after).alias("seen_after"),
             f.count_if(after & f.col("began_again")).alias("restarts"),
         )
-        .select("run_id", "event_id", "slot", "seen_before", "seen_after", "restarts")
+        .select(*EVENT, "slot", "seen_before", "seen_after", "restarts")
     )
 
 
 def process_starts(workers: DataFrame) -> DataFrame:
     """Return every worker line, at the end of its first second (`t_s`), with `began_again`: whether it is the first of
     another process; null for a slot's first."""
-    lines = Window.partitionBy("run_id", "machine", "port").orderBy("t_s")
-    is_new = (f.col("pid") != f.lag("pid").over(lines)) | (f.col("seq") < f.lag("seq").over(lines))
+    lines = Window.partitionBy(*UNIT, "machine", "port").orderBy("t_s")
+    again = (f.col("pid") != f.lag("pid").over(lines)) | (f.col("seq") < f.lag("seq").over(lines))
     return workers.select(
-        "run_id",
+        *UNIT,
         f.concat_ws(":", "machine", "port").alias("slot"),
         first_second_s().alias("t_s"),
-        is_new.alias("began_again"),
+        again.alias("began_again"),
     )
 
 
@@ -135,16 +128,16 @@ def time_to_running(
     executors = executors_of_changed_workers(settled, slots)
     first = first_samples(executors, new_processes(workers, spans), tasks)
     horizon = f.col("last_s") - f.col("zero_s")
-    silent_count = f.count_if(f.col("first_s").isNull())
-    times = (
-        executors.join(first, ["run_id", "event_id", "task"], how="left")
-        .groupBy("run_id", "event_id")
-        .agg(f.max("first_s").alias("running_s"), (silent_count > 0).alias("censored"))
+    silent = f.count_if(f.col("first_s").isNull())
+    reached = (
+        executors.join(first, [*EVENT, "task"], how="left")
+        .groupBy(*EVENT)
+        .agg(f.max("first_s").alias("running_s"), (silent > 0).alias("censored"))
     )
     request_to_running = f.when(f.col("censored"), horizon).otherwise(_since_zero("running_s"))
     return (
-        times.join(spans.drop("first_s"), ["run_id", "event_id"], how="inner")
-        .select("run_id", "event_id", _since_zero("decided_s").alias("request_to_decision_s"),
+        reached.join(spans.drop("first_s"), list(EVENT), how="inner")
+        .select(*EVENT, _since_zero("decided_s").alias("request_to_decision_s"),
                 _since_zero("applied_s").alias("request_to_applied_s"),
                 request_to_running.alias("request_to_running_s"),
                 (request_to_running - _since_zero("decided_s")).alias("rebalance_s"), "censored")
@@ -157,67 +150,64 @@ def _since_zero(column: str) -> Column:
 
 def executors_of_changed_workers(settled: DataFrame, slots: DataFrame) -> DataFrame:
     """Return the first tasks of the executors that workers with a changed set of executors have after an event."""
-    changed = slots.where(f.col("changed") & (f.col("executors_after") > 0)).select("run_id", "event_id", "slot")
+    changed = slots.where(f.col("changed") & (f.col("executors_after") > 0)).select(*EVENT, "slot")
     return (
         settled.where((f.col("phase") == "after") & (f.col("first_task") == f.col("task")))
-        .join(f.broadcast(changed), ["run_id", "event_id", "slot"], how="left_semi")
-        .select("run_id", "event_id", "slot", "task")
+        .join(f.broadcast(changed), [*EVENT, "slot"], how="left_semi")
+        .select(*EVENT, "slot", "task")
     )
 
 
 def new_processes(workers: DataFrame, spans: DataFrame) -> DataFrame:
     """Return per event and slot when the worker with the new executors began. It is the first one after the request to
     Storm to rebalance; if a slot has only one that began earlier after the event's request, that one."""
-    starts = process_starts(workers).where(f.coalesce("began_again", f.lit(True))).select("run_id", "slot", "t_s")
+    starts = process_starts(workers).where(f.coalesce("began_again", f.lit(True))).select(*UNIT, "slot", "t_s")
     requested_s = f.coalesce("applied_s", "zero_s")
     return (
         with_phase(starts, event_spans(spans), f.col("t_s"))
         .where(f.col("phase") == "after")
-        .join(
-            f.broadcast(spans.select("run_id", "event_id", requested_s.alias("asked_s"))),
-            ["run_id", "event_id"],
-            "inner",
-        )
-        .groupBy("run_id", "event_id", "slot")
+        .join(f.broadcast(spans.select(*EVENT, requested_s.alias("asked_s"))), list(EVENT), how="inner")
+        .groupBy(*EVENT, "slot")
         .agg(f.coalesce(f.min(f.when(f.col("t_s") >= f.col("asked_s"), f.col("t_s"))), f.max("t_s")).alias("begun_s"))
-        .select("run_id", "event_id", "slot", "begun_s")
+        .select(*EVENT, "slot", "begun_s")
     )
 
 
 def first_samples(executors: DataFrame, processes: DataFrame, tasks: DataFrame) -> DataFrame:
     """Return when each task first had a sample from its worker's new process: the first second of it."""
-    expected_tasks = executors.join(processes, ["run_id", "event_id", "slot"], how="inner")
+    due = executors.join(processes, [*EVENT, "slot"], how="inner")
     return (
-        tasks.select("run_id", first_second_s().alias("t_s"), f.concat_ws(":", "machine", "port").alias("slot"), "task")
-        .join(f.broadcast(expected_tasks), ["run_id", "slot", "task"], how="inner")
+        tasks.select(*UNIT, first_second_s().alias("t_s"), f.concat_ws(":", "machine", "port").alias("slot"), "task")
+        .join(f.broadcast(due), [*UNIT, "slot", "task"], how="inner")
         .where(f.col("t_s") >= f.col("begun_s"))
-        .groupBy("run_id", "event_id", "task")
+        .groupBy(*EVENT, "task")
         .agg(f.min("t_s").alias("first_s"))
-        .select("run_id", "event_id", "task", "first_s")
+        .select(*EVENT, "task", "first_s")
     )
 
 
 def first_sample_of_tasks(tasks: DataFrame) -> DataFrame:
     """Return when each task first had a sample: the first second of it."""
     first = f.min(first_second_s()).alias("first_s")
-    return tasks.groupBy("run_id", "task").agg(first).select("run_id", "task", "first_s")
+    return tasks.groupBy(*UNIT, "task").agg(first).select(*UNIT, "task", "first_s")
 
 
 def time_to_load(events: Sequence[Row], firsts: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return per run the seconds from the submission until every task had a sample; null if one never had."""
-    submissions: dict[str, float] = {}
+    """Return per topology the seconds from the submission until every task had a sample; null if one never had."""
+    submitted: dict[Unit, float] = {}
     for event in events:
         if event["kind"] == "topology_submitted":
-            submissions[event["run_id"]] = min(event["t_s"], submissions.get(event["run_id"], event["t_s"]))
-    first = {(row["run_id"], row["task"]): row["first_s"] for row in firsts}
-    tasks: dict[str, set[int]] = defaultdict(set)
+            unit = unit_of(event)
+            submitted[unit] = min(event["t_s"], submitted.get(unit, event["t_s"]))
+    first = {(unit_of(row), row["task"]): row["first_s"] for row in firsts}
+    tasks: dict[Unit, set[int]] = defaultdict(set)
     for row in components:
-        tasks[row["run_id"]].add(row["task"])
+        tasks[unit_of(row)].add(row["task"])
     rows = []
-    for run_id, task_ids in tasks.items():
-        if run_id in submissions:
-            reporting = [first[run_id, task] for task in task_ids if first.get((run_id, task)) is not None]
-            loaded_s = max(reporting) - submissions[run_id] if len(reporting) == len(task_ids) else None
-            rows.append({"run_id": run_id, "submit_to_loaded_s": loaded_s, "tasks": len(task_ids),
+    for unit, wanted in tasks.items():
+        if unit in submitted:
+            reporting = [first[unit, task] for task in wanted if first.get((unit, task)) is not None]
+            loaded_s = max(reporting) - submitted[unit] if len(reporting) == len(wanted) else None
+            rows.append({**unit_columns(unit), "submit_to_loaded_s": loaded_s, "tasks": len(wanted),
                          "tasks_reporting": len(reporting)})  # fmt: skip
     return rows

@@ -60,8 +60,8 @@ class ScaleDecision:
             return f"{before} → {after}"
         if self.scheduler:
             return "anew"
-        count = self.moves.get(component, 0)
-        return f"{count} of {before} moved" if count else "–"
+        moved = self.moves.get(component, 0)
+        return f"{moved} of {before} moved" if moved else "–"
 
 
 def scale_decisions(run: RunPaths, variant: str, topology: str | None = None) -> list[ScaleDecision]:

@@ -1,7 +1,7 @@
 """The events of each run's plan on its clock: the zero of each, the time before and after it, and its decision.
 
 A run has a few events, so this is plain Python over rows that were collected. Every metric that is taken before and
-after an event has the key (run_id, event_id). `e0` stands for the run as a whole: the only row of a run without events.
+after an event has the key `EVENT`. `e0` stands for the run as a whole: the only row of a run without events.
 """
 
 from collections import defaultdict
@@ -13,26 +13,27 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.record.event_timeline import ENDS, REST, WHOLE_RUN, ZEROS, EventLines, events_of_plan, operation_id
+from analysis.record.units import EVENT, UNIT, Unit, unit_columns, unit_of
 
 Row = Mapping[str, Any]
 
 
 def scale_event_rows(
     events: Iterable[Row], zeros: Iterable[Row], machines: Iterable[Row],
-    spans_s: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+    spans_s: Mapping[Unit, tuple[float, float]] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return rows of the table `scale_events`; `zeros` gives each run's time axis, `machines` its description.
     `spans_s`: from when until when topologies exist that arrive or depart meanwhile; they have no other events."""
-    by_run: dict[str, list[Row]] = defaultdict(list)
+    by_unit: dict[Unit, list[Row]] = defaultdict(list)
     for event in sorted(events, key=lambda event: float(event["t_s"])):
-        by_run[event["run_id"]].append(event)
+        by_unit[unit_of(event)].append(event)
     at_start: dict[str, list[str]] = defaultdict(list)
     for machine in machines:
         at_start[machine["run_id"]] += [] if machine["joins_at_scale"] else [machine["machine"]]
     return [
         row for axis in zeros
         for row in _while_there(
-            events_of_run(by_run[axis["run_id"]], axis, at_start.get(axis["run_id"])), axis, spans_s.get(axis["run_id"])
+            events_of_unit(by_unit[unit_of(axis)], axis, at_start.get(axis["run_id"])), axis, spans_s.get(unit_of(axis))
         )
     ]  # fmt: skip
 
@@ -48,25 +49,25 @@ def _while_there(rows: list[dict[str, Any]], axis: Row, span_s: tuple[float, flo
             yield row | arrives | departs
 
 
-def events_of_run(events: Sequence[Row], axis: Row, machines: Collection[str] | None) -> list[dict[str, Any]]:
-    """Return the events of one run in the order in which they happened; `machines` at its start, None if unknown."""
-    members = None if machines is None else set(machines)
-    plan = events_of_plan(events, "t_s")
-    if not plan:
-        row = _span(axis, WHOLE_RUN, "none", float(axis["zero_s"]), None, None)
-        return [row | {"machines_before": None if members is None else len(members)}]
+def events_of_unit(events: Sequence[Row], axis: Row, machines: Collection[str] | None) -> list[dict[str, Any]]:
+    """The events of one run in the order in which they happened; `machines` at its start, None where nothing says."""
+    living = None if machines is None else set(machines)
+    planned = events_of_plan(events, "t_s")
+    if not planned:
+        whole = _span(axis, WHOLE_RUN, "none", float(axis["zero_s"]), None, None)
+        return [whole | {"machines_before": None if living is None else len(living)}]
     rows: list[dict[str, Any]] = []
-    for event, from_s in zip(plan, [None, *(each.zero_s for each in plan)], strict=False):
+    for event, from_s in zip(planned, [None, *(each.zero_s for each in planned)], strict=False):
         kind = event.request["event"] or ZEROS[event.request["kind"]]
         result = _event_result(event)
-        deaths = _names([line for line in event.span if line["kind"] == "scale_aborted"], "machines")
-        before = None if members is None else len(members.difference(deaths))
+        died = _names([line for line in event.span if line["kind"] == "scale_aborted"], "machines")
+        before = None if living is None else len(living.difference(died))
         span = _span(axis, event.event_id, kind, event.zero_s, from_s, event.until_s)
         rows.append(span | result | {"machines_before": before})
-        if members is not None:
+        if living is not None:
             down, back = ([e["machine"] for e in event.span if e["kind"] == k] for k in ("crashed", "restarted"))
-            arrivals, departures = result["joined"], result["released"]
-            members = None if arrivals is None else members.difference(deaths, down, departures).union(arrivals, back)
+            joined, released = result["joined"], result["released"]
+            living = None if joined is None else living.difference(died, down, released).union(joined, back)
     return rows
 
 
@@ -76,7 +77,7 @@ def _span(
     """Return a span. `from_s`, `until_s` are null if the run itself begins or ends; `first_s`, `last_s` are the
     observed time."""
     return {
-        "run_id": axis["run_id"], "event_id": event_id, "kind": kind, "zero_s": zero_s, "from_s": from_s,
+        **unit_columns(unit_of(axis)), "event_id": event_id, "kind": kind, "zero_s": zero_s, "from_s": from_s,
         "until_s": until_s, "first_s": axis["first_s"] if from_s is None else from_s,
         "last_s": axis["last_s"] if until_s is None else until_s, "joined": [], "released": [], "ended_s": None,
     }  # fmt: skip
@@ -112,32 +113,35 @@ def _event_result(event: EventLines) -> dict[str, Any]:
 def _changes(span: Sequence[Row], joined: set[str]) -> tuple[set[str], set[str]]:
     """Return the machines that have joined and those that have left when the span is over. `joined`: for the event
     itself, in all attempts; a policy that acts by itself may have machines join and leave, and come back."""
-    departures: set[str] = set()
+    released: set[str] = set()
     for event in span:
         names = set(event["machines"] or ())
         if event["kind"] == "machines_joined" and event["event_id"]:
-            joined, departures = joined | (names - departures), departures - names
+            joined, released = joined | (names - released), released - names
         elif event["kind"] == "machines_left":
-            joined, departures = joined - names, departures | (names - joined)
+            joined, released = joined - names, released | (names - joined)
         elif event["kind"] == "scale_aborted":
             joined = joined - names  # they died
-    return joined, departures
+    return joined, released
 
 
 def _names(events: Iterable[Row], column: str) -> list[str]:
     return sorted({name for event in events for name in event[column] or []})
 
 
-SPANS = "run_id string, event_id string, zero_s double, from_s double, until_s double, first_s double, last_s double"
+SPANS = (
+    "run_id string, topology string, event_id string, zero_s double, from_s double, until_s double, first_s double, "
+    "last_s double"
+)
 
 
 def split_at_ends(spans: Iterable[Row]) -> list[dict[str, Any]]:
     """Return the spans (columns of `SPANS`) of runs in which something that an event had begun was over before the next
     one: a further zero there, of an event `e1.rest`. The time after that one is the rest of the side."""
-    of_runs: dict[str, list[Row]] = defaultdict(list)
+    of_units: dict[Unit, list[Row]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: float(span["zero_s"])):
-        of_runs[span["run_id"]].append(span)
-    return [span for run_spans in of_runs.values() if any(map(_has_rest, run_spans)) for span in _split(run_spans)]
+        of_units[unit_of(span)].append(span)
+    return [span for found in of_units.values() if any(map(_has_rest, found)) for span in _split(found)]
 
 
 def _split(spans: Iterable[Row]) -> Iterator[dict[str, Any]]:
@@ -183,8 +187,8 @@ def with_phase(samples: DataFrame, spans: DataFrame, instant: Column) -> DataFra
     """Return samples with `event_id` and `phase`, `before` or `after`, once for every event whose span holds their
     instant."""
     columns = [f.col(f"`{name}`") for name in samples.columns]
-    bounds = f.broadcast(spans.select("run_id", "event_id", "zero_s", "from_s", "until_s"))
-    return samples.join(bounds, "run_id", how="inner").where(within_span(instant)).select(
+    bounds = f.broadcast(spans.select(*EVENT, "zero_s", "from_s", "until_s"))
+    return samples.join(bounds, list(UNIT), how="inner").where(within_span(instant)).select(
         *columns, "event_id", phase_of(instant).alias("phase")
     )  # fmt: skip
 

@@ -104,11 +104,11 @@ def _level_and_limit(windows: Series) -> tuple[float, float]:
 
 def _outside(windows: Series, level: float, limit: float) -> npt.NDArray[np.bool_]:
     """Return which windows are further off the level than the limit, alone or in the mean of three."""
-    flags = np.zeros(len(windows), dtype=bool)
+    outside = np.zeros(len(windows), dtype=bool)
     for span in SPANS:
         off = np.abs(np.convolve(windows, np.full(span, 1 / span), "valid") - level)
-        flags |= np.convolve(off > max(END_LIMITS[0] * level, limit / span**0.5), np.ones(span)) > 0
-    return flags
+        outside |= np.convolve(off > max(END_LIMITS[0] * level, limit / span**0.5), np.ones(span)) > 0
+    return outside
 
 
 def _median(values: Series) -> float:
@@ -118,12 +118,12 @@ def _median(values: Series) -> float:
 
 def _departure(name: str, window: float, others: Series) -> str | None:
     """Return whether a window lies too far from the mean of the others; shares are of that mean."""
-    mean, (lower, upper) = float(others.mean()), END_LIMITS
+    mean, (least, most) = float(others.mean()), END_LIMITS
     scatter = 2.0 * float(others.std(ddof=1)) / mean * float(np.sqrt(1.0 + 1.0 / len(others)))
-    distance, limit = abs(float(window) - mean) / mean, min(max(lower, scatter), upper)
-    if distance <= limit:
+    apart, allowed = abs(float(window) - mean) / mean, min(max(least, scatter), most)
+    if apart <= allowed:
         return None
-    return f"the {name} of {len(others) + 1} windows is {distance:.1%} off the others; {limit:.1%} allowed"
+    return f"the {name} of {len(others) + 1} windows is {apart:.1%} off the others; {allowed:.1%} allowed"
 
 
 def _trend(end: Series, width_s: float) -> str | None:
@@ -170,10 +170,10 @@ def drain_reason(
 def drain_windows(queues: Mapping[str, Sequence[float]], windows: Sequence[float]) -> dict[int, str]:
     """Return the windows, each a third of the span, that are fed by a queue, and why: those in the middle of such a
     span."""
-    reasons = {}
+    found = {}
     for end in range(3, len(windows) + 1):
-        span = {component: queue[end - 3 : end] for component, queue in queues.items()}
-        reason = drain_reason(span, windows[end - 3 : end], DRAIN_SPAN_S / 3)
-        if reason:
-            reasons[end - 2] = reason
-    return reasons
+        span = {component: waiting[end - 3 : end] for component, waiting in queues.items()}
+        why = drain_reason(span, windows[end - 3 : end], DRAIN_SPAN_S / 3)
+        if why:
+            found[end - 2] = why
+    return found

@@ -1,6 +1,6 @@
 """Throughput and downtime: the fate of the tuples, in windows aligned to an event.
 
-Throughput (SP II-A) is tuples executed at sinks per second, spouts beside. `axes`: rows (run_id, event_id, zero_s,
+Throughput (SP II-A) is tuples executed at sinks per second, spouts beside. `axes`: rows (of `EVENT`, zero_s,
 first_s, last_s), either of the runs as a whole or of each of their events. Spark sums data that grows with the samples;
 data made from windows is plain Python.
 """
@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 from analysis.metrics.line_seconds import in_windows, usual_line_s
 from analysis.metrics.scale_events import event_spans
 from analysis.record.event_timeline import WHOLE_RUN, ZEROS
-from analysis.record.small_tables import by_run
+from analysis.record.units import EVENT, UNIT, Unit, by_unit, unit_columns, unit_of
 
 Row = Mapping[str, Any]
 WINDOW_S = 10
@@ -31,50 +31,48 @@ OVERLAP_S = 0.25
 
 
 def observation_times(workers: DataFrame, machines: DataFrame) -> DataFrame:
-    """Return per run the first sample of a worker, the last one, the last one of a machine's probe, and the length of
-    workers' lines."""
-    start_s, end_s, null = f.col("t_s") - f.col("dt_s"), f.col("t_s"), f.lit(None).cast("double")
-    samples = workers.select(
-        "run_id", "dt_s", start_s.alias("begun_s"), end_s.alias("worker_s"), null.alias("machine_s")
-    )
+    """Return per topology the first sample of a worker, the last one, the last one of a machine's probe, and the length
+    of workers' lines."""
+    begun, ended, none = f.col("t_s") - f.col("dt_s"), f.col("t_s"), f.lit(None).cast("double")
+    both = workers.select(*UNIT, "dt_s", begun.alias("begun_s"), ended.alias("worker_s"), none.alias("machine_s"))
     probes = machines.select(
-        "run_id", null.alias("dt_s"), null.alias("begun_s"), null.alias("worker_s"), end_s.alias("machine_s")
+        *UNIT, none.alias("dt_s"), none.alias("begun_s"), none.alias("worker_s"), ended.alias("machine_s")
     )
     return (
-        samples.unionByName(probes)
-        .groupBy("run_id")
+        both.unionByName(probes)
+        .groupBy(*UNIT)
         .agg(f.min("begun_s").alias("first_s"), f.max("worker_s").alias("worker_last_s"),
              f.max("machine_s").alias("machine_last_s"), usual_line_s().alias("line_s"))
-        .select("run_id", "first_s", "worker_last_s", "machine_last_s", "line_s")
+        .select(*UNIT, "first_s", "worker_last_s", "machine_last_s", "line_s")
     )  # fmt: skip
 
 
 def zeros(
-    events: Iterable[Row], observed: Iterable[Row], spans_s: Mapping[str, tuple[float, float]] = MappingProxyType({})
+    events: Iterable[Row], observed: Iterable[Row], spans_s: Mapping[Unit, tuple[float, float]] = MappingProxyType({})
 ) -> list[dict[str, Any]]:
-    """Return per run the zero of its time axis (its first event; else the first sample) and the observed time.
+    """Return per topology the zero of its time axis (its first event; else the first sample) and the observed time.
     `spans_s`: from when until when topologies exist that arrive or depart meanwhile (infinite: all the time)."""
-    of_run = by_run(events)
+    of_unit = by_unit(events)
     return [
-        _zero(run, of_run.get(run["run_id"], []), *spans_s.get(run["run_id"], (-inf, inf)))
-        for run in observed if run["first_s"]
+        _zero(seen, of_unit.get(unit_of(seen), []), *spans_s.get(unit_of(seen), (-inf, inf)))
+        for seen in observed if seen["first_s"]
     ]  # fmt: skip
 
 
-def _zero(run: Row, events: Sequence[Row], from_s: float, until_s: float) -> dict[str, Any]:
+def _zero(seen: Row, events: Sequence[Row], from_s: float, until_s: float) -> dict[str, Any]:
     requests = [event["t_s"] for event in events if event["kind"] in ZEROS and event["event_id"]]
     ends = [event["t_s"] for event in events if event["kind"] in ("topology_killed", "run_ended")]
     ends += [until_s] if isfinite(until_s) else []
-    worker_s, last_times = run["worker_last_s"], [t for t in (min(ends, default=None), run["machine_last_s"]) if t]
-    bound = min(last_times, default=None)
-    late_s = SILENCE_S + max(0.0, (run.get("line_s") or 1) - 1)
-    is_silent = bound is not None and (worker_s is None or worker_s < bound - late_s)
+    worker_s, known = seen["worker_last_s"], [t for t in (min(ends, default=None), seen["machine_last_s"]) if t]
+    bound = min(known, default=None)
+    late_s = SILENCE_S + max(0.0, (seen.get("line_s") or 1) - 1)
+    silent = bound is not None and (worker_s is None or worker_s < bound - late_s)
     return {
-        "run_id": run["run_id"],
-        "zero_s": min(requests, default=run["first_s"]),
+        **unit_columns(unit_of(seen)),
+        "zero_s": min(requests, default=seen["first_s"]),
         "scaled": bool(requests),
-        "first_s": from_s if isfinite(from_s) else run["first_s"],  # it was to work from then on
-        "last_s": bound if is_silent else min([worker_s, *ends]),
+        "first_s": from_s if isfinite(from_s) else seen["first_s"],  # it was to work from then on
+        "last_s": bound if silent else min([worker_s, *ends]),
     }
 
 
@@ -100,24 +98,24 @@ def activity(
 
     def only(samples: DataFrame, *known: str) -> DataFrame:
         values = [(f.col(c) if c in known else f.lit(None)).cast(kind).alias(c) for c, kind in columns.items()]
-        return samples.select("run_id", "t_s", "dt_s", *values)
+        return samples.select(*UNIT, "t_s", "dt_s", *values)
 
-    rows = (
+    everything = (
         only(tasks, "task", "executed", "queue")
         .unionByName(only(spouts.withColumn("queue", f.col("behind")), "task", "queue", "emitted", "due"))
         .unionByName(only(unseen.withColumn("unknown", f.col("due").isNull()), "task", "due", "unknown"))
         .unionByName(only(workers))
         .unionByName(only(machines))
     )
-    queue = f.sum(f.col("queue") * f.col("dt_s")) / WINDOW_S
-    is_unknown = f.coalesce(f.bool_or("unknown"), f.lit(False))
+    waiting = f.sum(f.col("queue") * f.col("dt_s")) / WINDOW_S
+    unknown = f.coalesce(f.bool_or("unknown"), f.lit(False))
     return (
-        in_windows(rows, axes, ["executed", "emitted", "due"])
-        .join(f.broadcast(components.select("run_id", "task", "component")), ["run_id", "task"], how="left")
-        .groupBy("run_id", "event_id", "window_s", "component")
-        .agg(f.sum("executed").alias("executed"), queue.alias("queue"), f.sum("emitted").alias("emitted"),
-             f.when(~is_unknown, f.sum("due")).alias("due"), is_unknown.alias("due_unknown"))
-        .select("run_id", "event_id", "window_s", "component", "executed", "queue", "emitted", "due", "due_unknown")
+        in_windows(everything, axes, ["executed", "emitted", "due"])
+        .join(f.broadcast(components.select(*UNIT, "task", "component")), [*UNIT, "task"], how="left")
+        .groupBy(*EVENT, "window_s", "component")
+        .agg(f.sum("executed").alias("executed"), waiting.alias("queue"), f.sum("emitted").alias("emitted"),
+             f.when(~unknown, f.sum("due")).alias("due"), unknown.alias("due_unknown"))
+        .select(*EVENT, "window_s", "component", "executed", "queue", "emitted", "due", "due_unknown")
     )  # fmt: skip
 
 
@@ -139,16 +137,16 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
     measured, because other people's logs lack some, and due tuples of spouts that never had a process are unknown.
     `complete`: the window lies wholly inside the observed time.
     """
-    sinks: dict[str, set[str]] = defaultdict(set)
+    sinks: dict[Unit, set[str]] = defaultdict(set)
     for row in components:
         if row["sink"]:
-            sinks[row["run_id"]].add(row["component"])
-    counts: dict[tuple[str, str], _WindowCounts] = defaultdict(_WindowCounts)
+            sinks[unit_of(row)].add(row["component"])
+    found: dict[tuple[Unit, str], _WindowCounts] = defaultdict(_WindowCounts)
     for row in activity:
-        _add_counts(counts[row["run_id"], row["event_id"]], row, sinks[row["run_id"]])
+        _add_counts(found[unit_of(row), row["event_id"]], row, sinks[unit_of(row)])
     return [
         row for axis in axes
-        for row in _axis_rows(axis, counts[axis["run_id"], axis["event_id"]], sinks[axis["run_id"]])
+        for row in _axis_rows(axis, found[unit_of(axis), axis["event_id"]], sinks[unit_of(axis)])
     ]  # fmt: skip
 
 
@@ -173,11 +171,11 @@ def _axis_rows(axis: Row, counts: _WindowCounts, sinks: set[str]) -> Iterator[di
     scopes += [("due", "")] if counts.counts["due", ""] else []
     for window_s, complete in grid(axis):
         for scope, component in scopes:
-            is_known = window_s in counts.reported and not (scope == "due" and window_s in counts.due_unknown)
+            known = window_s in counts.reported and not (scope == "due" and window_s in counts.due_unknown)
             tuples = counts.counts[scope, component].get(window_s, 0)
             yield {
-                "run_id": axis["run_id"], "event_id": axis["event_id"], "window_s": window_s, "scope": scope,
-                "component": component, "rate": tuples / WINDOW_S if is_known else None, "complete": complete,
+                **unit_columns(unit_of(axis)), "event_id": axis["event_id"], "window_s": window_s, "scope": scope,
+                "component": component, "rate": tuples / WINDOW_S if known else None, "complete": complete,
             }  # fmt: skip
 
 
@@ -197,51 +195,51 @@ def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFr
     of step with the seconds leave no false zero.
     """
     end = f.floor(f.col("last_s") - f.col("zero_s") - EDGE_S).cast("bigint").alias("seconds")
-    spans = event_spans(axes).select("run_id", "event_id", "zero_s", end)
-    sinks = components.where("sink").select("run_id", "task")
+    spans = event_spans(axes).select(*EVENT, "zero_s", end)
+    sinks = components.where("sink").select(*UNIT, "task")
     first = f.floor(f.col("t_s") - f.col("dt_s") - f.col("zero_s") + OVERLAP_S)
     last = f.floor(f.col("t_s") - f.col("zero_s") - OVERLAP_S)
     middle = f.floor(f.col("t_s") - f.col("dt_s") / 2 - f.col("zero_s"))  # of a line shorter than both overlaps
     seconds = f.when(first <= last, f.sequence(first, last)).otherwise(f.array(middle))
-    activity_seconds = (
+    busy = (
         tasks.where(f.col("executed") > 0)
-        .select("run_id", "t_s", "dt_s", "task")
-        .join(f.broadcast(sinks), ["run_id", "task"], how="left_semi")
-        .join(f.broadcast(spans), "run_id", how="inner")
-        .select("run_id", "event_id", "seconds", f.explode(seconds).alias("second"))
+        .select(*UNIT, "t_s", "dt_s", "task")
+        .join(f.broadcast(sinks), [*UNIT, "task"], how="left_semi")
+        .join(f.broadcast(spans), list(UNIT), how="inner")
+        .select(*EVENT, "seconds", f.explode(seconds).alias("second"))
         .where((f.col("second") >= 0) & (f.col("second") < f.col("seconds")))
-        .select("run_id", "event_id", "second")
+        .select(*EVENT, "second")
     )
-    # The observed time ends like a silence: with a second that counts as busy.
-    ends = spans.select("run_id", "event_id", f.col("seconds").alias("second"))
-    previous = f.lag("second", 1, -1).over(Window.partitionBy("run_id", "event_id").orderBy("second"))
+    # What was observed ends like a silence ends: with a second that counts as busy.
+    ends = spans.select(*EVENT, f.col("seconds").alias("second"))
+    previous = f.lag("second", 1, -1).over(Window.partitionBy(*EVENT).orderBy("second"))
     return (
-        activity_seconds.unionByName(ends)
-        .select("run_id", "event_id", "second", (previous + 1).alias("from_second"))
+        busy.unionByName(ends)
+        .select(*EVENT, "second", (previous + 1).alias("from_second"))
         .where(f.col("second") > f.col("from_second"))
-        .select("run_id", "event_id", "from_second", f.col("second").alias("until_second"))
+        .select(*EVENT, "from_second", f.col("second").alias("until_second"))
     )
 
 
 def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any]]:
     """Return seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10. A
     topology that arrives is down until it works; one that has departed is not."""
-    stretches: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    stretches: dict[tuple[Unit, str], list[tuple[int, int]]] = defaultdict(list)
     for row in silences:
-        stretches[row["run_id"], row["event_id"]].append((row["from_second"], row["until_second"]))
+        stretches[unit_of(row), row["event_id"]].append((row["from_second"], row["until_second"]))
     return [
-        downtime_of_axis(axis, stretches[axis["run_id"], axis["event_id"]])
+        downtime_of_axis(axis, stretches[unit_of(axis), axis["event_id"]])
         for axis in axes if axis["event_id"] != WHOLE_RUN and axis.get("until_s") != axis["zero_s"]
     ]  # fmt: skip
 
 
 def downtime_of_axis(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """Return a row of the table `downtime`. `stretches` of silence: from and until, in whole seconds after the zero."""
-    lengths = [stop - start for start, stop in stretches]
-    windows = sum(max(0, stop // WINDOW_S - -(-start // WINDOW_S)) for start, stop in stretches)
+    lengths = [until - start for start, until in stretches]
+    windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in stretches)
     seconds = floor(float(axis["last_s"] - axis["zero_s"]) - EDGE_S)  # whole ones that were observed
     return {
-        "run_id": axis["run_id"], "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
+        **unit_columns(unit_of(axis)), "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
         "longest_s": float(max(lengths, default=0)), "windows_at_zero_s": float(windows * WINDOW_S),
-        "lasts": any(stop >= seconds and stop - start >= WINDOW_S for start, stop in stretches),
+        "lasts": any(until >= seconds and until - start >= WINDOW_S for start, until in stretches),
     }  # fmt: skip

@@ -9,9 +9,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from analysis.metrics.machine_load import in_intervals
+from analysis.record.units import PHASE, UNIT
 from scheduler_plugins.model import ACKER, SYSTEM_PREFIX
-
-PART = ("run_id", "event_id", "phase")
 
 
 def own_tasks(tasks: DataFrame) -> DataFrame:
@@ -22,15 +21,15 @@ def own_tasks(tasks: DataFrame) -> DataFrame:
 def stays(tasks: DataFrame) -> DataFrame:
     """Return the place of each task, from when until when: a row a process that had it; `until_s` is null for the last.
     `tasks`: samples with the `pid` of their line."""
-    start = f.min(f.col("t_s") - f.col("dt_s"))
-    order = Window.partitionBy("run_id", "task").orderBy("from_s", "slot", "pid")
+    begun = f.min(f.col("t_s") - f.col("dt_s"))
+    following = Window.partitionBy(*UNIT, "task").orderBy("from_s", "slot", "pid")
     processes = (
-        tasks.groupBy("run_id", "task", "machine", "port", "pid")
-        .agg(start.alias("from_s"))
-        .select("run_id", "task", _slot().alias("slot"), "machine", "pid", "from_s")
+        tasks.groupBy(*UNIT, "task", "machine", "port", "pid")
+        .agg(begun.alias("from_s"))
+        .select(*UNIT, "task", _slot().alias("slot"), "machine", "pid", "from_s")
     )
-    end = f.lead("from_s").over(order)
-    return processes.select("run_id", "task", "slot", "machine", "from_s", end.alias("until_s"))
+    until = f.lead("from_s").over(following)
+    return processes.select(*UNIT, "task", "slot", "machine", "from_s", until.alias("until_s"))
 
 
 def _slot() -> Column:
@@ -40,29 +39,28 @@ def _slot() -> Column:
 def task_traffic(traffic: DataFrame, stays: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
     """Return tuples/s of each pair of tasks in each part that counts; a pair has a row for each pair of slots in it."""
     sent = in_intervals(intervals, traffic, axes, ["n"]).select(
-        *PART, "from", "to", _slot().alias("from_slot"), f.col("machine").alias("from_machine"),
+        *PHASE, "from", "to", _slot().alias("from_slot"), f.col("machine").alias("from_machine"),
         f.col("middle_s").alias("sent_s"), "n",
     )  # fmt: skip
     receivers = f.broadcast(stays.select(
-        f.col("run_id").alias("stay_run"), f.col("task").alias("stay_task"), f.col("slot").alias("to_slot"),
-        f.col("machine").alias("to_machine"), "from_s", "until_s",
+        f.col("run_id").alias("stay_run"), f.col("topology").alias("stay_topology"), f.col("task").alias("stay_task"),
+        f.col("slot").alias("to_slot"), f.col("machine").alias("to_machine"), "from_s", "until_s",
     ))  # fmt: skip
-    is_present = (f.col("from_s") <= f.col("sent_s")) & (
-        f.col("until_s").isNull() | (f.col("sent_s") < f.col("until_s"))
-    )
-    is_receiver = (f.col("stay_run") == f.col("run_id")) & (f.col("stay_task") == f.col("to"))
+    there = (f.col("from_s") <= f.col("sent_s")) & (f.col("until_s").isNull() | (f.col("sent_s") < f.col("until_s")))
+    same_unit = (f.col("stay_run") == f.col("run_id")) & (f.col("stay_topology") == f.col("topology"))
+    is_receiver = same_unit & (f.col("stay_task") == f.col("to"))
     pair = ("from", "to", "from_slot", "from_machine", "to_slot", "to_machine")
     return (
-        sent.join(receivers, is_receiver & is_present, how="left")
-        .groupBy(*PART, *pair)
+        sent.join(receivers, is_receiver & there, how="left")
+        .groupBy(*PHASE, *pair)
         .agg(f.sum("n").alias("n"))
-        .join(f.broadcast(_lengths(intervals)), list(PART), how="inner")
-        .select(*PART, *pair, (f.col("n") / f.col("seconds")).alias("tuples_per_s"))
+        .join(f.broadcast(_lengths(intervals)), list(PHASE), how="inner")
+        .select(*PHASE, *pair, (f.col("n") / f.col("seconds")).alias("tuples_per_s"))
     )
 
 
 def _lengths(intervals: DataFrame) -> DataFrame:
-    return intervals.select(*PART, (f.col("end_s") - f.col("start_s")).alias("seconds"))
+    return intervals.select(*PHASE, (f.col("end_s") - f.col("start_s")).alias("seconds"))
 
 
 def tuple_rates(
@@ -71,13 +69,13 @@ def tuple_rates(
 ) -> DataFrame:  # fmt: skip
     """Return per part that counts the tuples between tasks, workers and machines (`traffic`: of `task_traffic`), and
     those executed by bolts and Storm's ackers; the latter is unknown for a run that recorded no placement."""
-    acked = placements.groupBy("run_id").agg(f.max(f.col("component") == ACKER).alias("acked"))
+    acked = placements.groupBy(*UNIT).agg(f.max(f.col("component") == ACKER).alias("acked"))
     return (
         _lengths(intervals)
-        .join(_passed(traffic), list(PART), how="left")
-        .join(_executed(tasks, components, intervals, axes), list(PART), how="left")
-        .join(f.broadcast(acked), "run_id", how="left")
-        .select(*PART, "traffic_per_s", "between_workers_per_s", "between_machines_per_s", "unplaced_per_s",
+        .join(_passed(traffic), list(PHASE), how="left")
+        .join(_executed(tasks, components, intervals, axes), list(PHASE), how="left")
+        .join(f.broadcast(acked), list(UNIT), how="left")
+        .select(*PHASE, "traffic_per_s", "between_workers_per_s", "between_machines_per_s", "unplaced_per_s",
                 (f.col("executed") / f.col("seconds")).alias("executed_per_s"),
                 f.when(f.col("ackers").isNull() & ~f.col("acked"), 0.0)
                 .otherwise(f.col("ackers") / f.col("seconds")).alias("ackers_executed_per_s"))
@@ -88,7 +86,7 @@ def _passed(traffic: DataFrame) -> DataFrame:
     def rate(which: Column) -> Column:
         return f.sum(f.when(which, f.col("tuples_per_s")).otherwise(0.0))
 
-    return traffic.groupBy(*PART).agg(
+    return traffic.groupBy(*PHASE).agg(
         f.sum("tuples_per_s").alias("traffic_per_s"),
         rate(f.col("from_slot") != f.col("to_slot")).alias("between_workers_per_s"),
         rate(f.col("from_machine") != f.col("to_machine")).alias("between_machines_per_s"),
@@ -97,12 +95,12 @@ def _passed(traffic: DataFrame) -> DataFrame:
 
 
 def _executed(tasks: DataFrame, components: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
-    bolts = components.where(f.col("kind") == "bolt").select("run_id", "task", f.lit(True).alias("is_bolt"))
-    samples = tasks.select("run_id", "t_s", "dt_s", "task", "component", "executed")
+    bolts = components.where(f.col("kind") == "bolt").select(*UNIT, "task", f.lit(True).alias("is_bolt"))
+    counted = tasks.select(*UNIT, "t_s", "dt_s", "task", "component", "executed")
     return (
-        in_intervals(intervals, samples, axes, ["executed"])
-        .join(f.broadcast(bolts), ["run_id", "task"], how="left")
-        .groupBy(*PART)
+        in_intervals(intervals, counted, axes, ["executed"])
+        .join(f.broadcast(bolts), [*UNIT, "task"], how="left")
+        .groupBy(*PHASE)
         .agg(
             f.sum(f.when(f.col("is_bolt"), f.col("executed"))).alias("executed"),
             f.sum(f.when(f.col("component") == ACKER, f.col("executed"))).alias("ackers"),

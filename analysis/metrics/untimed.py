@@ -9,9 +9,10 @@ from typing import Any
 
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import event_id_of
+from analysis.record.units import Unit, unit_of
 
 Row = Mapping[str, Any]
-Key = tuple[str, str]  # run, event
+Key = tuple[Unit, str]  # unit, event
 Tuples = Mapping[float, float | None]  # None: not all of them are known
 
 # With half a percent untimed, 95 % of the others are at least 94.5 and at most 95.5 % of all.
@@ -66,21 +67,21 @@ def percent(part: float | None, whole: float | None) -> float | None:
 
 def queues(activity: Iterable[Row]) -> tuple[dict[Key, dict[float, float]], dict[Key, dict[float, float]]]:
     """Tuples that wait in each window, at spouts (due, and not emitted) and at the other components."""
-    spout_queues: dict[Key, dict[float, float]] = defaultdict(lambda: defaultdict(float))
-    other_queues: dict[Key, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    behind: dict[Key, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    waiting: dict[Key, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for row in activity:
         if row["queue"] is not None:
-            place = other_queues if row["emitted"] is None else spout_queues
-            place[row["run_id"], event_id_of(row)][row["window_s"]] += row["queue"]
-    return spout_queues, other_queues
+            place = waiting if row["emitted"] is None else behind
+            place[unit_of(row), event_id_of(row)][row["window_s"]] += row["queue"]
+    return behind, waiting
 
 
-def tuples_of_windows(throughput: Iterable[Row]) -> dict[tuple[str, str, str], dict[float, float | None]]:
-    """Return by run, event and scope the tuples of each whole window."""
-    tuples: dict[tuple[str, str, str], dict[float, float | None]] = defaultdict(dict)
+def tuples_of_windows(throughput: Iterable[Row]) -> dict[tuple[Unit, str, str], dict[float, float | None]]:
+    """Return by unit, event and scope the tuples of each whole window."""
+    tuples: dict[tuple[Unit, str, str], dict[float, float | None]] = defaultdict(dict)
     for row in throughput:
         if row["complete"] and not row["component"]:
             rate = row["rate"]
-            of_scope = tuples[row["run_id"], event_id_of(row), row["scope"]]
+            of_scope = tuples[unit_of(row), event_id_of(row), row["scope"]]
             of_scope[row["window_s"]] = None if rate is None else WINDOW_S * rate
     return tuples

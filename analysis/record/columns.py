@@ -69,8 +69,7 @@ PORT = Column("port", "int", "", "port of the worker; `machine:port` is its slot
 TOPOLOGY = Column("topology", "string", "", "id of the topology in Storm", "read from other people's logs")
 TOPOLOGY_NAME = Column(
     "topology", "string", "", "name of the topology in Storm; `all`: the cluster, where a run has several topologies; "
-    "empty where the record names none", "an older version analysed it",
-)  # fmt: skip
+    "empty where the record names none")  # fmt: skip
 TASK = Column("task", "int", "", "number of the task in its topology")
 FIRST_TASK = Column("first_task", "int", "", "first task of its executor")
 LAST_TASK = Column("last_task", "int", "", "last task of its executor")
@@ -98,8 +97,8 @@ RATE = Column(
     "nobody reported in the window; of `due`: nobody knew all that fell due in it",
 )
 COMPLETE = Column("complete", "boolean", "", "whether the window lies wholly inside what was observed")
-P50_MS = Column("p50_ms", "double", "ms", "what half of all tuples keep to", "older records, which have no counts")
-P95_MS = Column("p95_ms", "double", "ms", "what 95 % of all tuples keep to", "as p50_ms")
-P99_MS = Column("p99_ms", "double", "ms", "what 99 % of all tuples keep to", "as p50_ms")
+P50_MS = Column("p50_ms", "double", "ms", "what half of all tuples keep to")
+P95_MS = Column("p95_ms", "double", "ms", "what 95 % of all tuples keep to")
+P99_MS = Column("p99_ms", "double", "ms", "what 99 % of all tuples keep to")
 UTILISATION_MEAN = Column("utilisation_mean", "double", "1", "share of its quota, mean", "no quota is known")
 MEMORY_BYTES_MEAN = Column("memory_bytes_mean", "double", "bytes", "memory in use, mean", "not measured")

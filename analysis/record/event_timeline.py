@@ -11,6 +11,7 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record.files import RunPaths, parsed_lines, read_json
+from analysis.record.units import Unit, unit_of
 
 WHOLE_RUN = "e0"
 FIRST_EVENT = "e1"
@@ -73,19 +74,21 @@ def events_of_plan(lines: Sequence[Mapping[str, Any]], time: str) -> list[EventL
 
 def absent_machines(
     events: Iterable[Mapping[str, Any]], described: Iterable[Mapping[str, Any]]
-) -> dict[tuple[str, ...], set[str]]:
-    """Return (run, event, phase) -> the machines that have not joined by then, or have left and not joined again. From
-    the tables `scale_events` and `machines`."""
-    machines: dict[str, set[str]] = defaultdict(set)
+) -> dict[tuple[Unit, str, str], set[str]]:
+    """Return (unit, event, phase) -> the machines that have not joined by then, or have left and not joined again.
+    From the tables `scale_events` and `machines`."""
+    at_start: dict[str, set[str]] = defaultdict(set)
     for row in described:
         if row["joins_at_scale"]:
-            machines[row["run_id"]].add(row["machine"])
-    absences: dict[tuple[str, ...], set[str]] = {}
+            at_start[row["run_id"]].add(row["machine"])
+    machines: dict[Unit, set[str]] = {}
+    absences: dict[tuple[Unit, str, str], set[str]] = {}
     for event in sorted(events, key=lambda event: float(event["zero_s"])):
-        run_id = event["run_id"]
-        absences[run_id, event["event_id"], "before"] = machines[run_id]
-        machines[run_id] = (machines[run_id] - set(event["joined"] or ())) | set(event["released"] or ())
-        absences[run_id, event["event_id"], "after"] = machines[run_id]
+        unit = unit_of(event)
+        before = machines.get(unit, at_start[event["run_id"]])
+        machines[unit] = (before - set(event["joined"] or ())) | set(event["released"] or ())
+        absences[unit, event["event_id"], "before"] = before
+        absences[unit, event["event_id"], "after"] = machines[unit]
     return absences
 
 
@@ -195,16 +198,12 @@ def _rounds(path: Path) -> tuple[tuple[Round, ...], int]:
 
     def wanted(line: Json) -> bool:
         withdrawn.add(str(line.get("withdrawn")))
-        return _has_event(line)
+        observation = line.get("observation")
+        return isinstance(observation, dict) and isinstance(observation.get("event"), dict)
 
     matches, count = _timed_lines(path, wanted)
     stand = (line for line in matches if line.get("decision_id") is None or line["decision_id"] not in withdrawn)
     return tuple(Round(operation_id(line["observation"]["event"]), line) for line in stand), count
-
-
-def _has_event(line: Json) -> bool:
-    observation = line.get("observation")
-    return isinstance(observation, dict) and isinstance(observation.get("event"), dict)
 
 
 def _timed_lines(path: Path, counts: Callable[[Json], bool] = lambda _: True) -> tuple[list[dict[str, Any]], int]:
@@ -251,18 +250,15 @@ def event_marks(run: RunPaths) -> list[EventMark]:
         if kind_and_label is not None:
             kind, label = kind_and_label
             input_of = "" if kind in COMINGS else str(event.get("topology") or "")
-            marks.append(EventMark(float(event["t"]) - start, _mark_id(event), kind, label, input_of))
+            # A machine may join more than once in one hold: each time is a mark of its own.
+            mark_id = ".".join(filter(None, (operation_id(event), event.get("request_id"))))
+            marks.append(EventMark(float(event["t"]) - start, mark_id, kind, label, input_of))
     return marks
 
 
 def planned_marks(run: RunPaths) -> list[EventMark]:
     """Return marks without machines that a policy had join or leave by itself, which differ from run to run."""
     return [mark for mark in event_marks(run) if mark.kind not in POLICY_CHANGES.values()]
-
-
-def _mark_id(event: Json) -> str:
-    """Return the mark's id; a machine may join more than once in one hold, so each time needs a mark."""
-    return ".".join(filter(None, (operation_id(event), event.get("request_id"))))
 
 
 def own_decisions(run: RunPaths) -> list[tuple[float, str]]:
@@ -326,10 +322,11 @@ def event_outcomes(run: RunPaths) -> list[EventOutcome]:
 
 
 def _outcome(event: EventLines, hold_reasons: Sequence[str]) -> EventOutcome:
-    decision = next((e for e in event.answers if e["kind"] == "decision"), None)
+    decisions = [e for e in event.answers if e["kind"] == "decision"]
+    decision = next(iter(decisions), None)
     application = next((e for e in event.answers if e["kind"] == "applied" and e.get("ok")), None)
     if application is not None and application.get("decision_id"):  # so that reason and time belong to one decision
-        decision = next((e for e in event.answers if _is_decision(e, application["decision_id"])), decision)
+        decision = next((e for e in decisions if e.get("decision_id") == application["decision_id"]), decision)
     departures = [e for e in event.span if e["kind"] == "machines_left"]
     return EventOutcome(
         event.event_id, str(event.request.get("event") or ZEROS[event.request["kind"]]), event_label(event.request),
@@ -340,10 +337,6 @@ def _outcome(event: EventLines, hold_reasons: Sequence[str]) -> EventOutcome:
         tuple(machine for e in departures for machine in e.get("machines") or ()),
         all(bool(e.get("given_back")) for e in departures) if departures else None,
     )  # fmt: skip
-
-
-def _is_decision(event: Json, decision_id: str) -> bool:
-    return event["kind"] == "decision" and event.get("decision_id") == decision_id
 
 
 def _seconds_after(event: Json | None, start: float) -> float | None:

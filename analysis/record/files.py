@@ -5,7 +5,7 @@ leaves"). No analysis and no Spark.
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -70,8 +70,6 @@ class SharedStorage(Protocol):
 
     def raw_files(self, part: str) -> list[str]: ...
 
-    def raw_heads(self, files: Sequence[str], length: int) -> Iterator[bytes]: ...
-
     def table(self, name: str) -> str: ...
 
     def send_table(self, name: str, folder: Path) -> None: ...
@@ -133,12 +131,6 @@ class SeriesPaths:
             return any(file.endswith(".avro") for file in self.shared.raw_files("workers"))
         return any(any(run.workers.glob("*.avro")) for run in self.all_runs())
 
-    def raw_heads(self, files: Sequence[str], length: int) -> Iterator[bytes]:
-        """Yield the first bytes of raw files, at most `length` of each, one after the other."""
-        if self.shared:
-            return self.shared.raw_heads(files, length)
-        return first_bytes(files, length)
-
     def run(self, run_id: str) -> RunPaths:
         return RunPaths(self.runs / run_id)
 
@@ -171,13 +163,6 @@ def experiment_of(folder: Path) -> str:
 def folders_of(files: Iterable[str]) -> list[str]:
     """Return the folders that these files, or objects, are in."""
     return sorted({file.rpartition("/")[0] for file in files})
-
-
-def first_bytes(files: Iterable[Path | str], length: int) -> Iterator[bytes]:
-    """Yield at most `length` bytes of each file."""
-    for file in files:
-        with Path(file).open("rb") as handle:
-            yield handle.read(length)
 
 
 def bytes_as_json(name: str, size: int) -> int:

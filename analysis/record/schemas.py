@@ -43,9 +43,7 @@ def _worker_lines(views: Sequence[Table]) -> Table:
 
 WORKER_LINES = _worker_lines([table for table in DECLARED if table.group])
 TABLES = {table.name: table for table in (WORKER_LINES, *DECLARED)}
-# A row a line or sample: only Spark reads them. Older versions stored the present views.
-LARGE_TABLES = {name for name, table in TABLES.items() if table.group} | {
-    "worker_lines", "machine_samples", "network_samples", "placements",
-}  # fmt: skip
+# A row a line or sample: only Spark reads them.
+LARGE_TABLES = {"worker_lines", "machine_samples", "network_samples", "placements"}
 STORED = tuple(name for name, table in TABLES.items() if not table.group)
 GROUPS = {table.group: name for name, table in TABLES.items() if table.group not in ("", LINE)}

@@ -29,21 +29,7 @@ Row = dict[str, Any]
 HISTOGRAM = ("buckets", "counts")  # columns of `latency` that make up most of it
 CHUNK_ROWS = 50_000
 FEW_ROWS = 2_000
-SEPARATOR = "/"  # between a run and a topology; no run's name contains it
 TABLE_DEPTH = 5  # names in family/experiment/series/tables/table.parquet
-
-
-def unit_of(run_id: str, topology: str) -> str:
-    """Return the unit of a metric: `run/topology`."""
-    return f"{run_id}{SEPARATOR}{topology}"
-
-
-def run_of(unit: str) -> str:
-    return unit.partition(SEPARATOR)[0]
-
-
-def topology_of(unit: str) -> str:
-    return unit.partition(SEPARATOR)[2]
 
 
 def rows(
@@ -54,7 +40,7 @@ def rows(
     topology: str | None = None,
 ) -> list[Row]:
     """Return all rows of a table, or those of some runs, or (if a row is of one) of one topology; none if it was not
-    built, as in series of an older version. Raises RecordError if it cannot be read."""
+    built. Raises RecordError if it cannot be read."""
     import pyarrow.dataset as ds
 
     with _reading(paths, name):
@@ -63,7 +49,7 @@ def rows(
             return []
         columns = [column for column in table.schema.names if column not in without]
         condition = None if runs is None else ds.field("run_id").isin(list(runs))
-        if topology is not None and TABLES[name].names_topology and "topology" in table.schema.names:
+        if topology is not None and TABLES[name].names_topology:
             topology_filter = ds.field("topology") == topology
             condition = topology_filter if condition is None else condition & topology_filter
         table_rows: list[Row] = table.to_table(columns=columns, filter=condition).to_pylist()
@@ -132,10 +118,10 @@ def cluster(paths: SeriesPaths) -> str | None:
     return WHOLE_CLUSTER if topologies(paths) else None
 
 
-def by_run(found: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def by_run(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return rows of each run, in the order given."""
     split: dict[str, list[Any]] = {}
-    for row in found:
+    for row in rows:
         split.setdefault(row["run_id"], []).append(row)
     return split
 

@@ -7,7 +7,6 @@ import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,7 @@ MARKER = b"\x1d\x02kQ\x1f7z~\x0b^\x19dW\x05!\x12"
 # The CRC-32 of anything that ends with its own CRC-32.
 RESIDUE = 0x2144DF1C
 CHECKSUM, CHECKSUM_BYTES = "checksum", 4
-SCHEMA_CHECKSUM = "schema_checksum"  # in the header
-# Null for other people's logs and older workers' lines, but never for a worker of ours.
+# Null for other people's logs, but never for a worker of ours.
 ALWAYS_KNOWN = {
     "tasks": ("emitted", "transferred", "executed"), "streams": ("emitted",), "sources": ("executed",),
     "sinks": ("buckets", "counts"), "spouts": ("emitted",),
@@ -52,7 +50,6 @@ def _group(group: str) -> Schema:
     return {"name": group, "type": ["null", {"type": "record", "name": group, "fields": columns}], "default": None}
 
 
-# Fields of a later version have defaults, so that it reads older files.
 SCHEMA: Schema = {
     "type": "record", "name": "worker_line",
     "fields": [
@@ -65,67 +62,24 @@ SCHEMA: Schema = {
 
 def resource() -> str:
     """Return the schema as the worker's resource has it."""
-    return _text(SCHEMA)
+    return json.dumps(SCHEMA, separators=(",", ":"))
 
 
-def _text(schema: Schema) -> str:
-    return json.dumps(schema, separators=(",", ":"))
-
-
-@dataclass(frozen=True)
-class Header:
-    """The beginning of a file, up to the marker: its `content`, and the JSON text of the schema in it."""
-
-    content: bytes
-    schema_text: bytes
-
-    @property
-    def schema(self) -> Schema:
-        schema: Schema = json.loads(self.schema_text)
-        return schema
-
-    @property
-    def checksum(self) -> bytes:
-        """Return the checksum of the schema. The checksums of lines begin with it: no line is valid by any other
-        schema."""
-        return checksum(self.schema_text)
-
-
-def checksum(content: bytes) -> bytes:
+def _checksum(content: bytes) -> bytes:
     """Return the CRC-32, the lowest byte first."""
     return zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little")
 
 
+# The checksums of lines begin with it: no line is whole by any other schema.
+SCHEMA_CHECKSUM = _checksum(resource().encode())
+
+
 @cache
-def header() -> Header:
-    """Return the header of files by our schema."""
-    return header_by(SCHEMA)
-
-
-def header_by(schema: Schema) -> Header:
-    text = _text(schema).encode()
-    metadata = {"avro.schema": text, "avro.codec": b"null", SCHEMA_CHECKSUM: checksum(text).hex().encode()}
-    return Header(MAGIC + _encoded(METADATA, metadata), text)
-
-
-def header_of(head: bytes) -> Header | None:
-    """Return the header in a file's first bytes; None if it is cut short, or its schema is not as a worker wrote it."""
-    content, marker, _ = head.partition(MARKER)
-    if content == (default := header()).content:
-        return default
-    if not marker or not content.startswith(MAGIC):
-        return None
-    try:
-        metadata: Any = fastavro.schemaless_reader(io.BytesIO(content[len(MAGIC) :]), METADATA, None)
-        text = metadata["avro.schema"]
-        return Header(content, text) if metadata[SCHEMA_CHECKSUM] == checksum(text).hex().encode() else None
-    except Exception:  # noqa: BLE001 - whatever way bytes that are none of ours fail
-        return None
-
-
-def is_whole(part: bytes, header: Header) -> bool:
-    """Return whether the part between two markers is a line by the header's schema, as a worker wrote it."""
-    return zlib.crc32(header.checksum + part) == RESIDUE
+def header() -> bytes:
+    """Return the beginning of a file, up to the marker."""
+    metadata = {"avro.schema": resource().encode(), "avro.codec": b"null",
+                "schema_checksum": SCHEMA_CHECKSUM.hex().encode()}  # fmt: skip
+    return MAGIC + _encoded(METADATA, metadata)
 
 
 def block(line: Mapping[str, Any]) -> bytes:
@@ -137,13 +91,9 @@ def block(line: Mapping[str, Any]) -> bytes:
             length = len(next(iter(columns.values())))
             # Named, because fastavro otherwise tries all values of a group to find its name.
             record[group] = (group, {name: columns.get(name, [None] * length) for name in COLUMNS[group]})
-    return block_of(_encoded(_parsed(), record), header())
-
-
-def block_of(datum: bytes, header: Header) -> bytes:
-    """Return a line in Avro, its last bytes kept free for the checksum, as a block of files with this header."""
-    content = b"\x02" + _length(len(datum)) + datum[:-CHECKSUM_BYTES]  # one line, and its length in bytes
-    return content + checksum(header.checksum + content)
+    datum = _encoded(_parsed(), record)  # its last bytes are kept free for the checksum
+    content = b"\x02" + _length(len(datum)) + datum[:-CHECKSUM_BYTES]  # one line, in so many bytes
+    return content + _checksum(SCHEMA_CHECKSUM + content)
 
 
 def _length(number: int) -> bytes:
@@ -158,28 +108,26 @@ def _length(number: int) -> bytes:
 def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     """Write a file as a worker does."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(part + MARKER for part in (header().content, *map(block, lines))))
+    path.write_bytes(b"".join(part + MARKER for part in (header(), *map(block, lines))))
 
 
 def read(path: Path) -> Iterator[dict[str, Any] | None]:
     """Yield the lines of a file, as JSON has them; None for each part between two markers that is no whole line."""
-    content = path.read_bytes()
-    file_header = header_of(content) or header()
-    for part in content.split(MARKER):
-        if part not in (b"", file_header.content):
-            yield _line(part, file_header.schema) if is_whole(part, file_header) else None
-
-
-def _line(block: bytes, schema: Schema) -> dict[str, Any]:
-    record: Any = fastavro.schemaless_reader(io.BytesIO(block), framed(schema), framed(SCHEMA))
     names = {field["name"] for field in SCHEMA["fields"]} - {CHECKSUM}
-    return {name: value for name, value in record.items() if name in names and value is not None}
+    for part in path.read_bytes().split(MARKER):
+        if part in (b"", header()):
+            continue
+        if zlib.crc32(SCHEMA_CHECKSUM + part) != RESIDUE:
+            yield None
+            continue
+        line: Any = fastavro.schemaless_reader(io.BytesIO(part), framed(), None)
+        yield {name: value for name, value in line.items() if name in names and value is not None}
 
 
-def framed(schema: Schema) -> Schema:
+def framed() -> Schema:
     """Return the schema of a block. Its two numbers come first: how many lines it has, and in how many bytes."""
     numbers = [{"name": f"block_{name}", "type": "long"} for name in ("lines", "bytes")]
-    return schema | {"fields": [*numbers, *schema["fields"]]}
+    return SCHEMA | {"fields": [*numbers, *SCHEMA["fields"]]}
 
 
 @cache

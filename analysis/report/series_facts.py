@@ -16,6 +16,7 @@ from analysis.numerals import number
 from analysis.record.event_timeline import FIRST_EVENT, REST, absent_machines, event_id_of, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from analysis.record.small_tables import Row, cluster, rows
+from analysis.record.units import unit_of
 
 
 def exclusions(runs: Sequence[Row]) -> list[str]:
@@ -157,7 +158,7 @@ def _machines_at_limit(cpu: Sequence[Row], absent: Mapping[Any, set[str]], phase
     """
     by_run: dict[str, list[Row]] = defaultdict(list)
     for row in cpu:
-        is_present = row["machine"] not in absent.get((row["run_id"], row["event_id"], phase), ())
+        is_present = row["machine"] not in absent.get((unit_of(row), row["event_id"], phase), ())
         counts = is_present and row["joins_at_scale"] is not None and row["utilisation_mean"] is not None
         if counts and row["phase"] == phase and event_id_of(row) == FIRST_EVENT:
             by_run[row["run_id"]].append(row)

@@ -168,14 +168,6 @@ class Bucket:
             answer = self.client.get_object(Bucket=self.location.bucket, Key=self.location.key(name))
             return answer["Body"].read(), answer["ETag"].strip('"')
 
-    def read_head(self, name: str, length: int) -> bytes:
-        """Return at most `length` first bytes; S3 has no empty range, so the object must not be empty."""
-        with self._storage_errors(f"read {name}"):
-            head = f"bytes=0-{length - 1}"
-            return self.client.get_object(Bucket=self.location.bucket, Key=self.location.key(name), Range=head)[
-                "Body"
-            ].read()
-
     def write(self, name: str, body: bytes) -> None:
         with self._storage_errors(f"write {name}"):
             self.client.put_object(Bucket=self.location.bucket, Key=self.location.key(name), Body=body)

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from boltons.iterutils import chunked_iter
-
 from analysis.errors import StorageConfigurationError, StorageError
 from analysis.query.sql import SeriesTables
 from analysis.record.files import RAW_SUFFIXES, bytes_as_json, read_json
@@ -25,7 +23,6 @@ from analysis.storage import layout, maven
 from analysis.storage.bucket import Bucket, NoSuchObject, endpoint
 from analysis.storage.transfer import in_parallel, send_files
 
-HEADS_AT_ONCE = 500
 POM = Path(__file__).with_name("pom.xml")
 CREDENTIAL_PROVIDERS = (
     # The environment of this process; Spark passes it on to the workers.
@@ -104,16 +101,6 @@ class SharedSeries:
         """Return URIs of the lines of one part of every run: a folder (`workers`) or a file (`events.jsonl`)."""
         names = (name for name in self.sizes if name.split("/")[2] == part and name.endswith(RAW_SUFFIXES))
         return [self.bucket.location.uri(f"{self.series}/{name}") for name in names]
-
-    def raw_heads(self, files: Sequence[str], length: int) -> Iterator[bytes]:
-        """Yield the first bytes of these files, fetched a few hundred at a time."""
-
-        def head(file: str) -> bytes:
-            name = self.bucket.location.name_of_uri(file)
-            return self.bucket.read_head(name, length) if self.sizes[name.removeprefix(f"{self.series}/")] else b""
-
-        for chunk in chunked_iter(files, HEADS_AT_ONCE):
-            yield from in_parallel(head, chunk)
 
     def table(self, name: str) -> str:
         return self.bucket.location.uri(self._table(name))

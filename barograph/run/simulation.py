@@ -179,7 +179,7 @@ class SampleFiles:
             name = self._names.get(process)
             if name is None:
                 name = self._names[process] = self._new_name(line)
-                self._add(f"workers/{name}", worker_files.header().content + worker_files.MARKER)
+                self._add(f"workers/{name}", worker_files.header() + worker_files.MARKER)
             self._add(f"workers/{name}", worker_files.block(line) + worker_files.MARKER)
 
     def _new_name(self, line: Line) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.record.schemas import TABLES
+
 ZERO = 1_763_700_000.0
 TOPOLOGY = {
     "name": "pair", "workers": 2,
@@ -40,7 +42,8 @@ def _lines(path: Path, values: Sequence[Mapping[str, Any]]) -> None:
 def write_table(root: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
     folder = root / "tables" / f"{name}.parquet"
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), folder / "part-0.parquet")
+    of_only_topology = {"topology": None} if name in TABLES and TABLES[name].names_topology else {}
+    pq.write_table(pa.Table.from_pylist([of_only_topology | dict(row) for row in rows]), folder / "part-0.parquet")
 
 
 def write_series(

@@ -283,17 +283,17 @@ def _damaged_lines(
     A damaged line has no run: it is counted with the first run of its file.
     """
     runs = reader.run_of_file(parsed, sources)
-    rows = [(file, run, f"damaged-{_safe_name(Path(file).name)}") for file, run in runs.items() if run in found]
-    run_frame = small_tables.frame_of_rows(parsed.sparkSession, rows, "file string, run string, worker string")
+    rows = [
+        (file, run, "damaged-" + re.sub(r"[^A-Za-z0-9._-]+", "_", Path(file).name))
+        for file, run in runs.items()
+        if run in found
+    ]
+    known = small_tables.frame_of_rows(parsed.sparkSession, rows, "file string, run string, worker string")
     return (
         parsed.where(f.col("damaged").isNotNull())
-        .join(f.broadcast(run_frame), "file", how="inner")
+        .join(f.broadcast(known), "file", how="inner")
         .select("run", "worker", f.lit(0.0).alias("t_s"), f.col("damaged").alias("value"))
     )
-
-
-def _safe_name(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", text)
 
 
 def _write_lines(worker_lines: DataFrame, target: Path) -> None:

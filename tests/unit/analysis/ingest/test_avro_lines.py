@@ -1,12 +1,10 @@
 """What of workers' Avro files Spark finds, whatever happened to them."""
 
-import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import fastavro
 import pytest
 
 from analysis.ingest import tables
@@ -19,10 +17,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 LINES = records.worker_lines(records.runs()[0])[1]["m4:6700"][:100]
-WHOLE = MARKER.join([worker_files.header().content, *map(worker_files.block, LINES), b""])
+WHOLE = MARKER.join([worker_files.header(), *map(worker_files.block, LINES), b""])
 BLOCK = len(worker_files.block(LINES[50])) + len(MARKER)
 MIDDLE = WHOLE.index(worker_files.block(LINES[50]))
-HEADER = len(worker_files.header().content) + len(MARKER)
+HEADER = len(worker_files.header()) + len(MARKER)
 
 
 def write(tmp_path: Path, content: bytes, name: str = "m4-6700-1.avro") -> Path:
@@ -105,7 +103,7 @@ def test_a_file_that_is_read_in_pieces_is_read_once(tmp_path: Path, spark: "Spar
 def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
     line = json.loads(json.dumps(LINES[50]))
     change(line)
-    return MARKER.join([worker_files.header().content, worker_files.block(line), worker_files.block(LINES[51]), b""])
+    return MARKER.join([worker_files.header(), worker_files.block(line), worker_files.block(LINES[51]), b""])
 
 
 @pytest.mark.parametrize(
@@ -125,42 +123,6 @@ def test_what_a_worker_cannot_have_measured_is_damaged(
 ) -> None:
     numbers, texts = found(spark, write(tmp_path, changed(change)))
     assert numbers == [51] and texts == [tables.IMPOSSIBLE]
-
-
-def older_file() -> bytes:
-    """Of a worker whose lines had neither gaps nor their CPU time, and one field that is gone since."""
-    schema = json.loads(worker_files.resource())
-    schema["fields"] = [field for field in schema["fields"] if field["name"] != "gaps"]
-    (tasks,) = (field["type"][1] for field in schema["fields"] if field["name"] == "tasks")
-    tasks["fields"] = [field for field in tasks["fields"] if field["name"] in LINES[0]["tasks"]]
-    schema["fields"].insert(0, {"name": "gone", "type": "string"})
-    line = LINES[0] | {"v": 2, "gone": "x", worker_files.CHECKSUM: bytes(4)}
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, schema, line)
-    header = worker_files.header_by(schema)
-    return MARKER.join([header.content, worker_files.block_of(out.getvalue(), header), b""])
-
-
-def test_files_of_older_workers_lack_columns_and_are_whole(tmp_path: Path, spark: "SparkSession") -> None:
-    files = [write(tmp_path, older_file(), "older.avro"), write(tmp_path, WHOLE)]
-    lines = tables.worker_lines(spark, files)
-    assert lines.where("damaged_text is null").count() == 101 and lines.count() == 101
-    (older,) = lines.where("file like '%older%'").collect()
-    assert older.gaps is None and older.tasks.executed == LINES[0]["tasks"]["executed"]
-    assert next(iter(worker_files.read(files[0])))["tasks"]["executed"] == older.tasks.executed  # type: ignore[index]
-
-
-def test_folders_with_files_of_several_schemas_are_read_file_by_file(tmp_path: Path, spark: "SparkSession") -> None:
-    files = [write(tmp_path, older_file(), "older.avro"), write(tmp_path, WHOLE)]
-    assert tables.worker_lines(spark, files, in_folders=True).where("damaged_text is null").count() == 101
-    files[0].unlink()
-    assert tables.worker_lines(spark, files[1:], in_folders=True).where("damaged_text is null").count() == 100
-
-
-def test_lines_of_an_older_worker_are_not_read_by_our_schema(tmp_path: Path, spark: "SparkSession") -> None:
-    """Whatever their bytes would mean in it."""
-    numbers, texts = found(spark, write(tmp_path, older_file().replace(b'"executed"', b'"dxecuted"', 1)))
-    assert numbers == [] and len(texts) == 2
 
 
 def test_files_of_both_formats_lie_side_by_side(tmp_path: Path, spark: "SparkSession") -> None:

@@ -9,7 +9,7 @@ from analysis.metrics import communication_costs, measurements
 from analysis.metrics.communication_costs import Payback, payback
 
 RUN = "metis-r1/payload"
-KEY = {"run_id": RUN, "event_id": "e1"}
+KEY = {"run_id": RUN, "topology": "", "event_id": "e1"}
 BEFORE = {**KEY, "phase": "before", "start_s": -30.0, "end_s": 0.0, "steady": True}
 # 100 bytes a tuple between machines before, 1000 tuples a window.
 CALM = dict.fromkeys((-30.0, -20.0, -10.0), 1000.0)
@@ -116,9 +116,9 @@ def tables(**changes: list[dict[str, Any]]) -> Mapping[str, list[dict[str, Any]]
         "moves": [{**KEY, "executors_moved": 3}],
         "losses": [{**KEY, "phase": "after", "lost": 200.0}, {**KEY, "phase": "before", "lost": 9e9}],
         "events": [
-            {"run_id": RUN, "t_s": 1.0, "kind": "decision", "event_id": "e1", "decision_id": "d2", "ok": None},
-            {"run_id": RUN, "t_s": 2.0, "kind": "applied", "event_id": "e1", "decision_id": "d2", "ok": True},
-            {"run_id": RUN, "t_s": 2.0, "kind": "applied", "event_id": "e1", "decision_id": "d3", "ok": False},
+            {**KEY, "t_s": 1.0, "kind": "decision", "decision_id": "d2", "ok": None},
+            {**KEY, "t_s": 2.0, "kind": "applied", "decision_id": "d2", "ok": True},
+            {**KEY, "t_s": 2.0, "kind": "applied", "decision_id": "d3", "ok": False},
         ],
         "decisions": [
             {"run_id": RUN, "decision_id": "d1", "duration_ms": 1.0},
@@ -140,7 +140,7 @@ def numbers_of(found: Mapping[str, list[dict[str, Any]]]) -> dict[str, float]:
         metric: value
         for key, numbers, _ in communication_costs.numbers(lambda name: found[name])
         for metric, value in numbers.items()
-        if key == (RUN, "e1") and value is not None
+        if key == ((RUN, ""), "e1") and value is not None
     }
 
 
@@ -184,14 +184,14 @@ def test_of_a_machine_that_never_said_anything_no_sum_is_made() -> None:
 def test_a_machine_that_is_not_in_the_cluster_or_is_down_may_be_silent() -> None:
     """m3 joins with the event: it is missing before it, and after it must not be. m2 crashed."""
     rates, sizes = windows(KEY, {**CALM, **after(*[1000.0] * 18)}, {**DEAR, **after(*[1000.0] * 18)})
-    machines = [*tables()["machines"], {"run_id": RUN, "machine": "m3", "joins_at_scale": True}]
+    machines = [*tables()["machines"], {"run_id": RUN, "topology": "", "machine": "m3", "joins_at_scale": True}]
     joined = [{**tables()["scale_events"][0], "joined": ["m3"]}]
     early = [{**row, "silent": ["m3"] if row["window_s"] < 0.0 else []} for row in sizes]
     changes = {"event_throughput": rates, "machines": machines, "scale_events": joined}
     assert {"published_network_mb_per_s", "payback_s"} <= numbers_of(tables(**changes, network_windows=early)).keys()
     late = [{**row, "silent": ["m3"]} for row in sizes]
     assert "published_network_mb_per_s" not in numbers_of(tables(**changes, network_windows=late))
-    crash = {"run_id": RUN, "t_s": 1.0, "kind": "crashed", "machine": "m2", "event_id": "e1"}
+    crash = {**KEY, "t_s": 1.0, "kind": "crashed", "machine": "m2", "event_id": "e1"}
     down = [{**row, "silent": ["m2"]} for row in sizes]
     found = numbers_of(tables(event_throughput=rates, network_windows=down, events=[*tables()["events"], crash]))
     assert "published_network_mb_per_s" in found
@@ -212,8 +212,7 @@ def test_what_ackers_executed_is_not_guessed() -> None:
 
 def test_bytes_of_several_topologies_are_the_clusters() -> None:
     """Both lose tuples: 100 and 100."""
-    cluster, other = {"run_id": "r1/all", "event_id": "e1"}, {"run_id": "r1/b", "event_id": "e1"}
-    one = {"run_id": "r1/a", "event_id": "e1"}
+    cluster, other, one = ({"run_id": "r1", "topology": name, "event_id": "e1"} for name in ("all", "b", "a"))
     rates, sizes = windows(cluster, {**CALM, **after(0, 1000, 1000)}, {**DEAR, **after(0, 40_000, 40_000)})
     found = tables(
         event_throughput=rates, network_windows=sizes, intervals=[{**BEFORE, **cluster}],
@@ -222,7 +221,7 @@ def test_bytes_of_several_topologies_are_the_clusters() -> None:
     )  # fmt: skip
     paid_back = [(key, numbers) for key, numbers, _ in communication_costs.numbers(lambda name: found[name])
                  if "payback_s" in numbers]  # fmt: skip
-    assert paid_back == [(("r1/all", "e1"), {"payback_s": 30.0})]
+    assert paid_back == [((("r1", "all"), "e1"), {"payback_s": 30.0})]
 
 
 def network(machine: str, sent: float | None, received: float, interface: str = "exp0") -> dict[str, Any]:

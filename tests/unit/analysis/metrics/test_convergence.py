@@ -7,6 +7,8 @@ from hypothesis import strategies as strategies
 from analysis.metrics import convergence
 from analysis.metrics.convergence import DEFINITIONS, Convergence, PostScale, Windows, post_scale, script, sp, st
 
+UNIT = {"run_id": "r", "topology": ""}
+
 
 def windows(*rates: float) -> Windows:
     return Windows(tuple(10.0 * i for i in range(len(rates))), rates)
@@ -85,10 +87,10 @@ def test_after_an_event_begins_when_what_it_had_begun_is_over() -> None:
     """Six windows of a slow machine and eleven without it would pass for steady, at a mean of neither."""
     rates = [100.0] * 6 + [96.0] * 6 + [100.0] * 11
     rows = [
-        {"run_id": "r", "event_id": "e1", "window_s": 10.0 * (n - 6), "scope": "total", "rate": rate, "complete": True}
+        {**UNIT, "event_id": "e1", "window_s": 10.0 * (n - 6), "scope": "total", "rate": rate, "complete": True}
         for n, rate in enumerate(rates)
     ]
-    spans = convergence.unmeasured_spans([{"run_id": "r", "event_id": "e1", "zero_s": 1000.0, "ended_s": 1057.0}])
+    spans = convergence.unmeasured_spans([{**UNIT, "event_id": "e1", "zero_s": 1000.0, "ended_s": 1057.0}])
     mixed, apart = (convergence.interval_rows(convergence.phase_windows(rows, (), each), {}) for each in ({}, spans))
     assert [round(row["mean"], 1) for row in mixed if row["phase"] == "after"] != [100.0]
     (after,) = (row for row in apart if row["phase"] == "after")
@@ -99,11 +101,11 @@ def test_after_an_event_begins_when_what_it_had_begun_is_over() -> None:
 def test_before_the_next_event_it_is_over_too() -> None:
     """The same windows, seen from an event 170 s later: what was after the one is before the other."""
     events = [
-        {"run_id": "r", "event_id": "e1", "zero_s": 1000.0, "ended_s": 1057.0},
-        {"run_id": "r", "event_id": "e2", "zero_s": 1170.0, "ended_s": None},
+        {**UNIT, "event_id": "e1", "zero_s": 1000.0, "ended_s": 1057.0},
+        {**UNIT, "event_id": "e2", "zero_s": 1170.0, "ended_s": None},
     ]
     rows = [
-        {"run_id": "r", "event_id": "e2", "window_s": 10.0 * n, "scope": "total", "rate": rate, "complete": True}
+        {**UNIT, "event_id": "e2", "window_s": 10.0 * n, "scope": "total", "rate": rate, "complete": True}
         for n, rate in enumerate([90.0] * 6 + [100.0] * 11 + [120.0] * 6, start=-17)
     ]
     spans = convergence.unmeasured_spans(reversed(events))

@@ -5,21 +5,24 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from analysis.ingest.tables import empty, worker_lines
 from analysis.metrics.emissions import emissions, gap_seconds
+from analysis.metrics.scale_events import SPANS
 from analysis.metrics.throughput import activity
 from analysis.record.sample_views import view
 from analysis.record.schemas import TABLES
 from analysis.record.small_tables import frame_of_rows
 
+UNIT = {"run_id": "r", "topology": ""}
+
 pytestmark = pytest.mark.spark
-UNSEEN = "run_id string, t_s double, dt_s double, task int, due bigint"
-SPANS = "run_id string, event_id string, zero_s double, from_s double, until_s double, first_s double, last_s double"
+UNSEEN = "run_id string, topology string, t_s double, dt_s double, task int, due bigint"
 
 
 def table(spark: SparkSession, name: str, *rows: dict[str, Any]) -> DataFrame:
-    known = {"run_id": "r", "machine": "m1", "port": 6700, "dt_s": 1.0, "component": "spout"}
+    known = {**UNIT, "machine": "m1", "port": 6700, "dt_s": 1.0, "component": "spout"}
     columns = [column.split()[0].strip("`") for column in TABLES[name].ddl.split(", ")]
     return frame_of_rows(spark, [[(known | row).get(c) for c in columns] for row in rows], TABLES[name].ddl)
 
@@ -47,7 +50,7 @@ def components(spark: SparkSession) -> DataFrame:
 
 
 def spans(spark: SparkSession) -> DataFrame:
-    return frame_of_rows(spark, [("r", "e1", 112.0, None, None, 100.0, 121.0)], SPANS)
+    return frame_of_rows(spark, [("r", "", "e1", 112.0, None, None, 100.0, 121.0)], SPANS)
 
 
 def unseen(spark: SparkSession, lines: list[dict[str, Any]], gaps: list[dict[str, Any]]) -> DataFrame:
@@ -70,9 +73,12 @@ def test_due_is_rate_times_time_whatever_restarts(spark: SparkSession) -> None:
 
 
 def windows(spark: SparkSession, lines: list[dict[str, Any]], gaps: list[dict[str, Any]]) -> dict[float, int | None]:
-    axes = frame_of_rows(spark, [("r", "e1", 100.0)], "run_id string, event_id string, zero_s double")
-    none = [empty(spark, name) for name in ("task_samples", "worker_samples", "machine_samples")]
-    frame = activity(none[0], table(spark, "spout_samples", *lines), unseen(spark, lines, gaps), none[1], none[2],
+    axes = frame_of_rows(
+        spark, [("r", "", "e1", 100.0)], "run_id string, topology string, event_id string, zero_s double"
+    )
+    tasks, workers = (empty(spark, name) for name in ("task_samples", "worker_samples"))
+    machines = empty(spark, "machine_samples").withColumn("topology", f.lit(""))
+    frame = activity(tasks, table(spark, "spout_samples", *lines), unseen(spark, lines, gaps), workers, machines,
                      components(spark), axes)  # fmt: skip
     return {row.window_s: row.due for row in frame.collect() if row.component}
 
@@ -106,7 +112,7 @@ def test_what_nobody_knew_is_null(spark: SparkSession) -> None:
 
 def test_a_spout_that_never_comes_back_leaves_no_sum(spark: SparkSession) -> None:
     """Its process ends 1.6 s before the zero, and the run goes on for 40 s: 1000 a window were due, and not 40."""
-    later = frame_of_rows(spark, [("r", "e1", 112.0, None, None, 100.0, 151.0)], SPANS)
+    later = frame_of_rows(spark, [("r", "", "e1", 112.0, None, None, 100.0, 151.0)], SPANS)
     spouts = table(spark, "spout_samples", *LINES[:11])
     rows = gap_seconds(empty(spark, "gap_samples"), spouts, later).collect()
     assert min(row.t_s - row.dt_s for row in rows) == pytest.approx(110.4)
@@ -118,7 +124,7 @@ def test_a_spout_that_never_comes_back_leaves_no_sum(spark: SparkSession) -> Non
 
 @pytest.mark.parametrize(("last_s", "gaps"), [(149.0, False), (149.5, True)])
 def test_a_spout_with_long_lines_is_gone_after_a_longer_time(spark: SparkSession, last_s: float, gaps: bool) -> None:
-    ends = frame_of_rows(spark, [("r", "e1", 112.0, None, None, 100.0, last_s)], SPANS)
+    ends = frame_of_rows(spark, [("r", "", "e1", 112.0, None, None, 100.0, last_s)], SPANS)
     spouts = table(spark, "spout_samples", *(second(100.0 + 10 * n, dt_s=10.0) for n in range(1, 4)))
     assert bool(gap_seconds(empty(spark, "gap_samples"), spouts, ends).collect()) == gaps
 
@@ -131,8 +137,8 @@ def test_a_run_that_ends_with_its_spouts_leaves_no_gap(spark: SparkSession) -> N
 def test_lines_from_before_these_columns_say_nothing_of_it(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "r" / "workers"
     folder.mkdir(parents=True)
-    head = '{"v": 1, "t": 101.0, "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "seq": 0, "spouts": '
-    spouts = '{"task": [1], "due": [60], "emitted": [50], "behind_ms": [4.0]'
+    head = '{"v": 1, "t": 101.0, "dt_s": 1.0, "machine": "m1", "topology": "", "port": 6700, "pid": 1, "seq": 0, '
+    spouts = '"spouts": {"task": [1], "due": [60], "emitted": [50], "behind_ms": [4.0]'
     uneven = ', "behind": [1, 2], "missed": [0], "late": [0]}}'
     (folder / "m1-6700.jsonl").write_text(f"{head}{spouts}}}}}\n{head}{spouts}{uneven}\n")
     lines = worker_lines(spark, [folder / "m1-6700.jsonl"])
@@ -140,6 +146,6 @@ def test_lines_from_before_these_columns_say_nothing_of_it(spark: SparkSession, 
     samples, gaps = view(lines, "spout_samples"), view(lines, "gap_samples")
     (row,) = samples.collect()
     assert (row.due, row.emitted, row.behind_ms, row.behind, row.missed, row.late) == (60, 50, 4.0, None, None, None)
-    ends = frame_of_rows(spark, [("r", 101.0)], "run_id string, last_s double")
+    ends = frame_of_rows(spark, [("r", "", 101.0)], "run_id string, topology string, last_s double")
     (sums,) = emissions(samples, gap_seconds(gaps, samples, ends), components(spark), spans(spark)).collect()
     assert (sums.due, sums.emitted, sums.missed, sums.late) == (60, 50, None, None)

@@ -16,7 +16,9 @@ from analysis.metrics.juice import (
     unthrottled_units,
 )
 
-KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
+UNIT = {"run_id": "r", "topology": ""}
+
+KEY: Mapping[str, Any] = {**UNIT, "event_id": "e1"}
 Edges = dict[tuple[str, str], tuple[int, int]]  # (source, target) -> sent, and executed of it
 
 FIGURE_1: Edges = {
@@ -127,7 +129,7 @@ def by_window(rows: list[dict[str, Any]]) -> dict[float, float | None]:
     return {row["window_s"]: row["juice"] for row in rows}
 
 
-EDGES = [{"run_id": "r", "source": source, "target": target} for source, target in TWO]
+EDGES = [{**UNIT, "source": source, "target": target} for source, target in TWO]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,7 @@ def test_where_nothing_was_due_there_is_no_juice() -> None:
     assert juice_rows(late, EDGES, idle, throughput(5.0, 0.0)) == [], "what came was due before"
 
 
-CHAIN = [{"run_id": "r", "source": "s", "target": "sink"}]
+CHAIN = [{**UNIT, "source": "s", "target": "sink"}]
 
 
 def of_chain(*windows: tuple[int, int]) -> dict[str, Any]:
@@ -195,7 +197,7 @@ def test_a_tuple_that_is_counted_in_the_next_window_is_not_missing() -> None:
 
 
 def utilities(level: Mapping[str, Any], **tables: Sequence[Any]) -> dict[str, float]:
-    levels = [{"run_id": "r", "latency_ms": None, "juice": None, "max_utility": 10.0, **level}]
+    levels = [{**UNIT, "latency_ms": None, "juice": None, "max_utility": 10.0, **level}]
     read = {"topologies": levels} | tables
     rows = measurements.measurements(lambda name: [dict(row) for row in read.get(name, [])])
     return {row["metric"]: row["value"] for row in rows if row["metric"].startswith("utility_")}
@@ -275,7 +277,7 @@ def test_the_usual_silence_is_that_of_before_the_first_event() -> None:
                               for name, rows in together(seldom(5, *[0] * 3, 5, *[0] * 15),
                                                          seldom(4, *[0] * 25, start=300.0)).items()})  # fmt: skip
     rows = measurements.measurements(lambda name: (tables | {"topologies": [
-        {"run_id": "r", "latency_ms": 60.0, "juice": None, "max_utility": 30.0}]}).get(name, []))  # fmt: skip
+        {**KEY, "latency_ms": 60.0, "juice": None, "max_utility": 30.0}]}).get(name, []))  # fmt: skip
     found = {(row["event_id"], row["metric"]): row["value"] for row in rows if row["metric"].startswith("utility_")}
     assert found["e1", "utility_after"] == found["e2", "utility_before"] == pytest.approx(20.0)
     assert found["e2", "utility_after"] == pytest.approx(26.0)
@@ -334,28 +336,30 @@ def test_a_source_that_emits_as_fast_as_it_can_always_has_something_to_emit() ->
 
 
 def run(**spec: Any) -> dict[str, Any]:
-    return {"run_id": "r/star", "spec": json.dumps(spec), "topology_changes": "{}"}
+    return {"run_id": "r", "topology": "star", "spec": json.dumps(spec), "topology_changes": "{}"}
 
 
 def test_whose_sources_are_unthrottled_is_said_by_the_experiment() -> None:
     fast, paced = ({"name": "star", "parameters": {"unthrottled": value}} for value in (True, False))
     other = {"name": "linear", "parameters": {"unthrottled": True}}
-    assert unthrottled_units([run(topology=fast)]) == {"r/star"} and unthrottled_units([run(topology=paced)]) == set()
+    assert (
+        unthrottled_units([run(topology=fast)]) == {("r", "star")} and unthrottled_units([run(topology=paced)]) == set()
+    )
     assert unthrottled_units([run(topologies=[other, paced])]) == set()
-    assert unthrottled_units([run(topologies=[other, fast])]) == {"r/star"}
+    assert unthrottled_units([run(topologies=[other, fast])]) == {("r", "star")}
     changed = run(topology=paced) | {"topology_changes": json.dumps({"parameters": {"unthrottled": True}})}
-    assert unthrottled_units([changed]) == {"r/star"}
+    assert unthrottled_units([changed]) == {("r", "star")}
     of_another = {"name": "linear", "parameters": {"unthrottled": True}}
     changed = run(topologies=[of_another, paced]) | {"topology_changes": json.dumps(of_another)}
     assert unthrottled_units([changed]) == set()
-    assert unthrottled_units([{"run_id": "r/", "spec": None}]) == set(), "other people's logs"
+    assert unthrottled_units([{**UNIT, "spec": None}]) == set(), "other people's logs"
 
 
 def test_an_unthrottled_topology_that_is_starved_is_worth_nothing() -> None:
     """Though its sources say that nothing was due: they emit as fast as they can, and could not."""
     idle, rates = [window(10.0 * i, s, due=0, emitted=0) for i in (0, 1) for s in ("s1", "s2")], throughput(0.0, 0.0)
-    runs = [{"run_id": "r", "spec": json.dumps({"topology": {"name": "star", "parameters": {"unthrottled": True}}})}]
-    assert by_window(juice_rows([], EDGES, idle, rates, {"r"})) == {0.0: 0.0, 10.0: 0.0}
+    runs = [{**UNIT, "spec": json.dumps({"topology": {"name": "star", "parameters": {"unthrottled": True}}})}]
+    assert by_window(juice_rows([], EDGES, idle, rates, {("r", "")})) == {0.0: 0.0, 10.0: 0.0}
     tables = {"activity": idle, "event_throughput": rates}
     assert utilities({"latency_ms": 20.0}, runs=runs, **tables) == {"utility_after": 0.0}
     assert utilities({"latency_ms": 20.0}, **tables) == {}

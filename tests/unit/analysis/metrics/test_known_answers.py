@@ -30,7 +30,9 @@ from tests.support.series_with_answers import (
     windows_after,
 )
 
-KEY = {"run_id": "r", "event_id": "e1"}
+UNIT = {"run_id": "r", "topology": ""}
+
+KEY = {**UNIT, "event_id": "e1"}
 WINDOWS = 30
 
 

@@ -20,9 +20,10 @@ from analysis.record.small_tables import by_run, frame_of_rows
 pytestmark = pytest.mark.spark
 EDGES = json.loads((Path(__file__).parents[3] / "contract" / "latency_buckets.json").read_text())
 BEGIN_S = 1_763_700_000.0
-AXES = "run_id string, event_id string, zero_s double"
+AXES = "run_id string, topology string, event_id string, zero_s double"
 SINKS = (
-    "run_id string, t_s double, dt_s double, machine string, source_machine string, n bigint, sum_ms double, "
+    "run_id string, topology string, t_s double, dt_s double, machine string, source_machine string, n bigint, "
+    "sum_ms double, "
     "max_ms double, buckets array<int>, counts array<bigint>"
 )
 
@@ -99,8 +100,8 @@ def windows(spark: SparkSession) -> Windows:
     runs = [{"run_id": run, "started_s": BEGIN_S, "ended_s": BEGIN_S + 100} for run in CASES]
     events = [event(run, *each) for run, case in CASES.items() for each in case.events]
     found = latency.windows(
-        frame_of_rows(spark, [(run, *each) for run, case in CASES.items() for each in case.samples], SINKS),
-        frame_of_rows(spark, [(run, "e1", BEGIN_S + 50) for run in CASES], AXES),
+        frame_of_rows(spark, [(run, "", *each) for run, case in CASES.items() for each in case.samples], SINKS),
+        frame_of_rows(spark, [(run, "", "e1", BEGIN_S + 50) for run in CASES], AXES),
         frame_of_rows(spark, clock_lines(machines, runs, events), CLOCKS),
     )
     return by_run([row.asDict() for row in found.orderBy("window_s").collect()])
@@ -176,16 +177,17 @@ def test_percentiles_in_spark_are_those_of_python(spark: SparkSession) -> None:
 
 
 def test_of_a_part_all_tuples_of_its_windows_count(spark: SparkSession) -> None:
-    windows = [("r", "e1", at, 4.0, [1, 200 + int(at)], [3.0, 1.0]) for at in (-10.0, 0.0, 10.0, 20.0)]
-    older = [("o", "e1", 10.0, 4.0, None, None)]
+    windows = [("r", "", "e1", at, 4.0, [1, 200 + int(at)], [3.0, 1.0]) for at in (-10.0, 0.0, 10.0, 20.0)]
+    older = [("o", "", "e1", 10.0, 4.0, None, None)]
     found = latency.of_intervals(
-        frame_of_rows(spark, [*windows, *older], "run_id string, event_id string, window_s double, n double, "
+        frame_of_rows(spark, [*windows, *older],
+                      "run_id string, topology string, event_id string, window_s double, n double, "
                       "buckets array<int>, counts array<double>"),
-        frame_of_rows(spark, [(run, "e1", "after", 0.0, 20.0) for run in "ro"],
-                      "run_id string, event_id string, phase string, start_s double, end_s double"),
+        frame_of_rows(spark, [(run, "", "e1", "after", 0.0, 20.0) for run in "ro"],
+                      "run_id string, topology string, event_id string, phase string, start_s double, end_s double"),
     ).collect()  # fmt: skip
     rows = {row.run_id: row for row in found}
-    counts = merged((row[4], row[5]) for row in windows if 0 <= row[2] < 20)
+    counts = merged((row[5], row[6]) for row in windows if 0 <= row[3] < 20)
     assert (rows["r"].phase, rows["r"].n, rows["o"].n) == ("after", 8, 4)
     assert (rows["r"].p50_ms, rows["r"].p95_ms) == (percentile_ms(counts, 0.5), percentile_ms(counts, 0.95))
     assert rows["o"].p95_ms is None

@@ -11,24 +11,26 @@ from analysis.metrics.placement import first_sample_of_tasks, process_starts
 from analysis.metrics.throughput import observation_times
 
 pytestmark = pytest.mark.spark
-SAMPLE = "run_id string, t_s double, dt_s double, executed bigint, queue double"
+SAMPLE = "run_id string, topology string, t_s double, dt_s double, executed bigint, queue double"
 ZERO = 1000.4  # no full second: lines end at these
 
 
 def samples(spark: SparkSession, *lines: tuple[float, float, int | None]) -> DataFrame:
-    return spark.createDataFrame([("r", t_s, dt_s, executed, 4.0) for t_s, dt_s, executed in lines], SAMPLE)
+    return spark.createDataFrame([("r", "", t_s, dt_s, executed, 4.0) for t_s, dt_s, executed in lines], SAMPLE)
 
 
 def windows(spark: SparkSession, *lines: tuple[float, float, int | None]) -> list[tuple[Any, ...]]:
-    axes = spark.createDataFrame([("r", "e1", ZERO)], "run_id string, event_id string, zero_s double")
+    axes = spark.createDataFrame(
+        [("r", "", "e1", ZERO)], "run_id string, topology string, event_id string, zero_s double"
+    )
     found = in_windows(samples(spark, *lines), axes, ["executed"]).orderBy("window_s", "t_s").collect()
     return [(row.window_s, round(row.dt_s, 6), row.executed) for row in found]
 
 
 def phases(spark: SparkSession, *lines: tuple[float, float, int | None]) -> list[tuple[Any, ...]]:
     spans = spark.createDataFrame(
-        [("r", "e1", ZERO, None, 1020.4), ("r", "e2", 1020.4, ZERO, None)],
-        "run_id string, event_id string, zero_s double, from_s double, until_s double",
+        [("r", "", "e1", ZERO, None, 1020.4), ("r", "", "e2", 1020.4, ZERO, None)],
+        "run_id string, topology string, event_id string, zero_s double, from_s double, until_s double",
     )
     found = in_phases(samples(spark, *lines), spans, ["executed"]).orderBy("event_id", "phase", "t_s").collect()
     return [(row.event_id, row.phase, round(row.dt_s, 6), row.executed) for row in found]
@@ -68,13 +70,14 @@ def test_a_line_across_a_zero_is_on_both_sides_by_its_seconds(spark: SparkSessio
 
 
 def test_means_over_windows_are_over_time(spark: SparkSession) -> None:
-    lines = [("r", 1004.0, 1.0, "m1", 0.1, 0.5, 100), ("r", 1013.0, 7.0, "m1", 0.3, 0.5, 200)]
+    lines = [("r", "", 1004.0, 1.0, "m1", 0.1, 0.5, 100), ("r", "", 1013.0, 7.0, "m1", 0.3, 0.5, 200)]
     machines = spark.createDataFrame(
         lines,
-        "run_id string, t_s double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double,"
+        "run_id string, topology string, t_s double, dt_s double, machine string, cpu_cores double,"
+        " cpu_quota_cores double,"
         " memory_bytes bigint",
     )
-    zeros = spark.createDataFrame([("r", ZERO)], "run_id string, zero_s double")
+    zeros = spark.createDataFrame([("r", "", ZERO)], "run_id string, topology string, zero_s double")
     found = cpu_windows(machines, zeros).orderBy("window_s").collect()
     assert [(row.window_s, round(row.utilisation_mean, 6), row.memory_bytes_mean) for row in found] == [
         (0.0, 0.52, 180.0), (10.0, 0.6, 200.0),
@@ -82,19 +85,23 @@ def test_means_over_windows_are_over_time(spark: SparkSession) -> None:
 
 
 def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) -> None:
-    lines = [("r", 1001.0, 1.0, "m1", 0.2, 1.0, 0.0, 0.0, 100), ("r", 1009.0, 8.0, "m1", 1.0, 1.0, 0.0, 5.0, 200),
-             ("r", 1010.0, 1.0, "m1", 0.2, 1.0, 0.0, None, 100)]  # fmt: skip
+    lines = [("r", "", 1001.0, 1.0, "m1", 0.2, 1.0, 0.0, 0.0, 100),
+             ("r", "", 1009.0, 8.0, "m1", 1.0, 1.0, 0.0, 5.0, 200),
+             ("r", "", 1010.0, 1.0, "m1", 0.2, 1.0, 0.0, None, 100)]  # fmt: skip
     samples = spark.createDataFrame(
         lines,
-        "run_id string, t_s double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double,"
+        "run_id string, topology string, t_s double, dt_s double, machine string, cpu_cores double,"
+        " cpu_quota_cores double,"
         " throttled_ms double, steal_percent double, memory_bytes bigint",
     )
     machines = spark.createDataFrame([("r", "m1", False)], "run_id string, machine string, joins_at_scale boolean")
     intervals = spark.createDataFrame(
-        [("r", "e1", "after", 0.0, 20.0)],
-        "run_id string, event_id string, phase string, start_s double, end_s double",
+        [("r", "", "e1", "after", 0.0, 20.0)],
+        "run_id string, topology string, event_id string, phase string, start_s double, end_s double",
     )
-    axes = spark.createDataFrame([("r", "e1", 1000.0)], "run_id string, event_id string, zero_s double")
+    axes = spark.createDataFrame(
+        [("r", "", "e1", 1000.0)], "run_id string, topology string, event_id string, zero_s double"
+    )
     (row,) = cpu(samples, machines, intervals, axes).collect()
     assert (round(row.utilisation_mean, 6), row.utilisation_p50, row.memory_bytes_mean) == (0.84, 1.0, 180.0)
     assert row.samples == 10, "seconds"
@@ -103,8 +110,11 @@ def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) ->
 
 def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(spark: SparkSession) -> None:
     """16 to 24 s: half of it is in the part until 20 s and half in the next one, which had all of it by its middle."""
-    columns = "run_id string, t_s double, dt_s double, machine string, "
-    lines = [("r", 1016.0, 1.0, "m1", 0.0, 1.0, 0.0, 0.0, 100), ("r", 1024.0, 8.0, "m1", 1.0, 1.0, 800.0, 0.0, 200)]
+    columns = "run_id string, topology string, t_s double, dt_s double, machine string, "
+    lines = [
+        ("r", "", 1016.0, 1.0, "m1", 0.0, 1.0, 0.0, 0.0, 100),
+        ("r", "", 1024.0, 8.0, "m1", 1.0, 1.0, 800.0, 0.0, 200),
+    ]
     samples = spark.createDataFrame(
         lines,
         columns + "cpu_cores double, cpu_quota_cores double, throttled_ms double, steal_percent double,"
@@ -112,20 +122,22 @@ def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(sp
     )
     machines = spark.createDataFrame([("r", "m1", False)], "run_id string, machine string, joins_at_scale boolean")
     intervals = spark.createDataFrame(
-        [("r", "e1", "before", -10.0, 20.0), ("r", "e1", "after", 20.0, 50.0)],
-        "run_id string, event_id string, phase string, start_s double, end_s double",
+        [("r", "", "e1", "before", -10.0, 20.0), ("r", "", "e1", "after", 20.0, 50.0)],
+        "run_id string, topology string, event_id string, phase string, start_s double, end_s double",
     )
-    axes = spark.createDataFrame([("r", "e1", 1000.0)], "run_id string, event_id string, zero_s double")
+    axes = spark.createDataFrame(
+        [("r", "", "e1", 1000.0)], "run_id string, topology string, event_id string, zero_s double"
+    )
     found = {row.phase: row for row in cpu(samples, machines, intervals, axes).collect()}
     assert (found["before"].samples, found["after"].samples) == (5, 4)
     assert (found["before"].cores_mean, found["after"].cores_mean) == (0.8, 1.0)
     assert (found["before"].throttled_ms_per_s, found["after"].throttled_ms_per_s) == (80.0, 100.0)
     sent = spark.createDataFrame(
-        [("r", 1024.0, 8.0, "m1", "exp0", 801, 80)], columns + "interface string, rx_bytes bigint, tx_bytes bigint"
+        [("r", "", 1024.0, 8.0, "m1", "exp0", 801, 80)], columns + "interface string, rx_bytes bigint, tx_bytes bigint"
     )
     rates = {row.phase: (row.rx_bytes_per_s, row.tx_bytes_per_s) for row in network(sent, intervals, axes).collect()}
     assert rates == {"before": (100.0, 10.0), "after": (100.25, 10.0)}
-    silent = spark.createDataFrame([("r", 1030.0, 5.0, "m1", "exp0", None, None)], sent.schema)
+    silent = spark.createDataFrame([("r", "", 1030.0, 5.0, "m1", "exp0", None, None)], sent.schema)
     (after,) = network(sent.union(silent), intervals, axes).where("phase = 'after'").collect()
     assert after.rx_bytes_per_s == 100.25, "over the seconds in which it was measured"
 
@@ -133,8 +145,8 @@ def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(sp
 def test_an_axis_has_windows_as_far_as_it_was_observed(spark: SparkSession) -> None:
     """e1 from 995 to 1010, e2 from there to 1060: else a run has all of its windows for each of its events."""
     axes = spark.createDataFrame(
-        [("r", "e1", ZERO, 995.0, 1010.0), ("r", "e2", 1030.4, 1000.4, 1060.0)],
-        "run_id string, event_id string, zero_s double, first_s double, last_s double",
+        [("r", "", "e1", ZERO, 995.0, 1010.0), ("r", "", "e2", 1030.4, 1000.4, 1060.0)],
+        "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double",
     )
     lines = samples(spark, (990.0, 1.0, 5), (1013.0, 7.0, 100), (1090.0, 10.0, 9))
     found = in_windows(lines, axes, ["executed"]).orderBy("event_id", "window_s").collect()
@@ -143,12 +155,14 @@ def test_an_axis_has_windows_as_far_as_it_was_observed(spark: SparkSession) -> N
     ]  # fmt: skip
 
 
-WORKERS = "run_id string, machine string, port int, pid int, seq int, t_s double, dt_s double, task int"
+WORKERS = (
+    "run_id string, topology string, machine string, port int, pid int, seq int, t_s double, dt_s double, task int"
+)
 
 
 def workers(spark: SparkSession, *lines: tuple[int, int, float, float]) -> DataFrame:
     """pid, number of the line, its end and length."""
-    return spark.createDataFrame([("r", "m1", 6700, *line, 3) for line in lines], WORKERS)
+    return spark.createDataFrame([("r", "", "m1", 6700, *line, 3) for line in lines], WORKERS)
 
 
 def test_a_process_was_there_in_the_first_second_of_its_first_line(spark: SparkSession) -> None:
@@ -163,7 +177,9 @@ def test_a_process_was_there_in_the_first_second_of_its_first_line(spark: SparkS
 
 def test_how_long_lines_are_is_what_most_of_them_are(spark: SparkSession) -> None:
     lines = workers(spark, (1, 0, 1003.0, 3.0), (1, 1, 1010.0, 10.0), (1, 2, 1020.0, 10.0), (1, 3, 1021.2, 1.2))
-    machines = spark.createDataFrame([("r", 1025.0, 5.0)], "run_id string, t_s double, dt_s double")
+    machines = spark.createDataFrame(
+        [("r", "", 1025.0, 5.0)], "run_id string, topology string, t_s double, dt_s double"
+    )
     (row,) = observation_times(lines, machines).collect()
     assert (row.first_s, row.worker_last_s, row.machine_last_s, row.line_s) == (1000.0, 1021.2, 1025.0, 6.5)
     (alone,) = observation_times(lines.where("seq in (1, 2)"), machines).collect()
@@ -173,18 +189,19 @@ def test_how_long_lines_are_is_what_most_of_them_are(spark: SparkSession) -> Non
 def test_a_machine_is_silent_in_a_window_in_which_bytes_of_it_are_missing(spark: SparkSession) -> None:
     """m1 says all of both windows, in lines of 1.1 s; m2 a second of the first and, with one whose bytes are null, all
     but one of the second; m3 nothing at all; the master is no worker's machine."""
-    lines: list[tuple[Any, ...]] = [("r", 1000.0 + 1.1 * n, 1.1, "m1", "exp0", 10, 10) for n in range(1, 20)]
-    lines += [("r", 1001.0, 1.0, "m2", "exp0", 5, 5), ("r", 1002.0, 1.0, "m2", "exp0", None, None)]
-    lines += [("r", 1010.0 + n, 1.0, "m2", "exp0", 5, 5) for n in range(1, 10)]
-    lines += [("r", 1000.0 + n, 1.0, "master", "exp0", 99, 99) for n in range(1, 21)]
+    lines: list[tuple[Any, ...]] = [("r", "", 1000.0 + 1.1 * n, 1.1, "m1", "exp0", 10, 10) for n in range(1, 20)]
+    lines += [("r", "", 1001.0, 1.0, "m2", "exp0", 5, 5), ("r", "", 1002.0, 1.0, "m2", "exp0", None, None)]
+    lines += [("r", "", 1010.0 + n, 1.0, "m2", "exp0", 5, 5) for n in range(1, 10)]
+    lines += [("r", "", 1000.0 + n, 1.0, "master", "exp0", 99, 99) for n in range(1, 21)]
     samples = spark.createDataFrame(
         lines,
-        "run_id string, t_s double, dt_s double, machine string, interface string, rx_bytes bigint, tx_bytes bigint",
+        "run_id string, topology string, t_s double, dt_s double, machine string, interface string, rx_bytes bigint,"
+        " tx_bytes bigint",
     )
     machines = spark.createDataFrame([("r", f"m{n}") for n in range(1, 4)], "run_id string, machine string")
     axes = spark.createDataFrame(
-        [("r", "e1", 1000.0, 1000.0, 1020.0)],
-        "run_id string, event_id string, zero_s double, first_s double, last_s double",
+        [("r", "", "e1", 1000.0, 1000.0, 1020.0)],
+        "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double",
     )
     found = network_windows(samples, machines, axes).orderBy("window_s").collect()
     assert [(row.window_s, row.machines, row.silent, row.tx_bytes) for row in found] == [

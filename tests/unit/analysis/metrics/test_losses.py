@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 from analysis.metrics import measurements
 from analysis.metrics.losses import loss_rows
 
+UNIT = {"run_id": "r", "topology": ""}
+
 # 100 s on each side of the event
-SPAN: Mapping[str, Any] = {"run_id": "r", "event_id": "e1", "zero_s": 100.0, "first_s": 0.0, "last_s": 200.0}
+SPAN: Mapping[str, Any] = {**UNIT, "event_id": "e1", "zero_s": 100.0, "first_s": 0.0, "last_s": 200.0}
 
 
 def counted(source: str, target: str, phase: str, sent: float, executed: float, event: str = "e1") -> dict[str, Any]:
-    return {"run_id": "r", "event_id": event, "phase": phase, "source": source, "stream": "default", "target": target,
+    return {**UNIT, "event_id": event, "phase": phase, "source": source, "stream": "default", "target": target,
             "grouping": "shuffle", "sent": sent, "executed": executed}  # fmt: skip
 
 
 def waiting(target: str, zero: float, end: float, begin: float = 0.0, event: str = "e1") -> dict[str, Any]:
-    return {"run_id": "r", "event_id": event, "target": target, "begin": begin, "zero": zero, "end": end}
+    return {**UNIT, "event_id": event, "target": target, "begin": begin, "zero": zero, "end": end}
 
 
 def lost(counts: list[dict[str, Any]], queues: list[dict[str, Any]] | None = None) -> dict[tuple[str, str], float]:
@@ -82,7 +84,7 @@ def test_what_a_second_moves_is_no_loss() -> None:
 def test_with_a_throttled_sampler_it_is_what_its_line_moves() -> None:
     """500 of 10,000 in 100 s: five seconds of its rate, and the receiver's lines have eight where it was killed."""
     edges = [counted("a", "x", "after", 10_000, 9_500)]
-    lines = [{"run_id": "r", "event_id": "e1", "phase": "after", "component": "x", "line_s": 8.0}]
+    lines = [{**UNIT, "event_id": "e1", "phase": "after", "component": "x", "line_s": 8.0}]
     (row,) = loss_rows(edges, [], [SPAN], lines)
     assert (row["lost"], row["uncertainty"], row["difference"]) == (0, 800, 500)
     (row,) = loss_rows(edges, [], [SPAN], [{**lines[0], "component": "elsewhere"}])

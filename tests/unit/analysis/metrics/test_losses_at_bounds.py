@@ -6,20 +6,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analysis.metrics.losses import longest_lines, waiting_at_bounds
+from analysis.metrics.scale_events import SPANS
 from analysis.record.small_tables import frame_of_rows
 
 pytestmark = pytest.mark.spark
-TASKS = "run_id string, t_s double, dt_s double, machine string, port int, task int, queue bigint"
-WORKERS = "run_id string, t_s double, dt_s double, machine string, port int, pid bigint"
-COMPONENTS = "run_id string, task int, component string"
-SPANS = "run_id string, event_id string, zero_s double, from_s double, until_s double, first_s double, last_s double"
+TASKS = "run_id string, topology string, t_s double, dt_s double, machine string, port int, task int, queue bigint"
+WORKERS = "run_id string, topology string, t_s double, dt_s double, machine string, port int, pid bigint"
+COMPONENTS = "run_id string, topology string, task int, component string"
 # e1 at 100, e2 at 200; observed from 0 to 300
-SPAN_ROWS = [("r", "e1", 100.0, None, 200.0, 0.0, 200.0), ("r", "e2", 200.0, 100.0, None, 100.0, 300.0)]
+SPAN_ROWS = [("r", "", "e1", 100.0, None, 200.0, 0.0, 200.0), ("r", "", "e2", 200.0, 100.0, None, 100.0, 300.0)]
 
 
 def waiting(spark: SparkSession, *lines: tuple[float, float, int]) -> dict[str, tuple[float, float, float]]:
-    tasks = frame_of_rows(spark, [("r", t_s, dt_s, "m1", 6700, 1, queue) for t_s, dt_s, queue in lines], TASKS)
-    components = frame_of_rows(spark, [("r", 1, "x")], COMPONENTS)
+    tasks = frame_of_rows(spark, [("r", "", t_s, dt_s, "m1", 6700, 1, queue) for t_s, dt_s, queue in lines], TASKS)
+    components = frame_of_rows(spark, [("r", "", 1, "x")], COMPONENTS)
     found = waiting_at_bounds(tasks, components, frame_of_rows(spark, SPAN_ROWS, SPANS)).collect()
     return {row.event_id: (row.begin, row.zero, row.end) for row in found}
 
@@ -48,12 +48,12 @@ def test_after_a_long_line_a_task_is_gone_after_a_longer_time(spark: SparkSessio
 
 def longest(spark: SparkSession, *lines: tuple[float, float, int]) -> dict[tuple[str, str], float]:
     """`lines`: end, length, pid; of a source on its own machine all lines have a second."""
-    tasks: list[tuple[Any, ...]] = [("r", t_s, dt_s, "m1", 6700, 1, 0) for t_s, dt_s, _ in lines]
-    workers: list[tuple[Any, ...]] = [("r", t_s, dt_s, "m1", 6700, pid) for t_s, dt_s, pid in lines]
+    tasks: list[tuple[Any, ...]] = [("r", "", t_s, dt_s, "m1", 6700, 1, 0) for t_s, dt_s, _ in lines]
+    workers: list[tuple[Any, ...]] = [("r", "", t_s, dt_s, "m1", 6700, pid) for t_s, dt_s, pid in lines]
     for second in range(1, 301):
-        tasks.append(("r", float(second), 1.0, "m2", 6700, 2, 0))
-        workers.append(("r", float(second), 1.0, "m2", 6700, 7))
-    components = frame_of_rows(spark, [("r", 1, "x"), ("r", 2, "source")], COMPONENTS)
+        tasks.append(("r", "", float(second), 1.0, "m2", 6700, 2, 0))
+        workers.append(("r", "", float(second), 1.0, "m2", 6700, 7))
+    components = frame_of_rows(spark, [("r", "", 1, "x"), ("r", "", 2, "source")], COMPONENTS)
     found = longest_lines(
         frame_of_rows(spark, workers, WORKERS), frame_of_rows(spark, tasks, TASKS), components,
         frame_of_rows(spark, SPAN_ROWS, SPANS),

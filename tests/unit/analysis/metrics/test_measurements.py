@@ -9,7 +9,9 @@ from analysis.metrics import measurements
 from analysis.metrics.definitions import METRICS
 from analysis.metrics.measurements import Reader
 
-KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
+UNIT = {"run_id": "r", "topology": ""}
+
+KEY: Mapping[str, Any] = {**UNIT, "event_id": "e1"}
 WHOLE: Mapping[str, Any] = {**KEY, "component": "", "complete": True}  # a window
 
 

@@ -8,17 +8,19 @@ from pyspark.sql import SparkSession
 
 from analysis.metrics import measurements
 from analysis.metrics.machine_load import MEMBERSHIPS, memberships, of_members
-from analysis.metrics.scale_events import SPANS, events_of_run, rests, scale_event_rows, split_at_ends
+from analysis.metrics.scale_events import SPANS, events_of_unit, rests, scale_event_rows, split_at_ends
 from analysis.record.event_timeline import absent_machines
 from analysis.record.small_tables import frame_of_rows
 
-AXIS = {"run_id": "r", "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
+UNIT = {"run_id": "r", "topology": ""}
+
+AXIS = {**UNIT, "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
 FOUR = ("m1", "m2", "m3", "m4")
 FIELDS = ("event_id", "event", "joined", "machines", "machine", "decision_id", "ok", "given_back")
 
 
 def event(t_s: float, kind: str, **fields: Any) -> dict[str, Any]:
-    return {"run_id": "r", "t_s": t_s, "kind": kind} | dict.fromkeys(FIELDS) | fields
+    return {**UNIT, "t_s": t_s, "kind": kind} | dict.fromkeys(FIELDS) | fields
 
 
 def mixed_plan() -> list[dict[str, Any]]:
@@ -42,7 +44,7 @@ def mixed_plan() -> list[dict[str, Any]]:
 
 
 def test_every_event_is_bounded_by_its_neighbours_and_the_ends_of_the_run_are_open() -> None:
-    found = events_of_run(mixed_plan(), AXIS, machines=FOUR)
+    found = events_of_unit(mixed_plan(), AXIS, machines=FOUR)
     assert [(row["event_id"], row["kind"]) for row in found] == [
         ("e1", "scale_out"), ("e2", "scale_in"), ("e3", "rate"), ("e4", "crash"),
     ]  # fmt: skip
@@ -53,7 +55,7 @@ def test_every_event_is_bounded_by_its_neighbours_and_the_ends_of_the_run_are_op
 
 
 def test_a_repeated_operation_counts_from_its_first_request_and_has_the_decision_that_was_carried_out() -> None:
-    row = events_of_run(mixed_plan(), AXIS, machines=FOUR)[1]
+    row = events_of_unit(mixed_plan(), AXIS, machines=FOUR)[1]
     assert (row["attempts"], row["decided_s"], row["applied_s"]) == (2, 205, 206)
     assert (row["released"], row["given_back"]) == (["m2"], 1)
 
@@ -67,7 +69,7 @@ def test_what_an_event_began_is_over_by_the_line_that_names_it() -> None:
         event(350, "hold_ended", event_id="e3"),
         event(400, "disturbance_ended", machines=["m2"]),  # e2's, as the run ends
     ]
-    found = events_of_run(plan, AXIS, machines=FOUR)
+    found = events_of_unit(plan, AXIS, machines=FOUR)
     assert [(row["kind"], row["ended_s"]) for row in found] == [("lan_cut", 140), ("slow_cpu", None), ("hold", 350)]
 
 
@@ -77,7 +79,7 @@ def test_what_a_policy_decides_by_itself_answers_no_event() -> None:
         event(101, "decision", decision_id="d1", own=True),
         event(102, "applied", decision_id="d1", ok=True, own=True),
     ]
-    (row,) = events_of_run(plan, AXIS, machines=FOUR)
+    (row,) = events_of_unit(plan, AXIS, machines=FOUR)
     assert (row["decided_s"], row["applied_s"]) == (None, None)
 
 
@@ -96,7 +98,7 @@ def test_a_decision_that_names_its_event_is_its_own_whatever_clock_its_time_is_o
 
 
 def test_machines_before_an_event_follow_from_the_events_before_it() -> None:
-    assert [row["machines_before"] for row in events_of_run(mixed_plan(), AXIS, machines=FOUR)] == [4, 5, 4, 4]
+    assert [row["machines_before"] for row in events_of_unit(mixed_plan(), AXIS, machines=FOUR)] == [4, 5, 4, 4]
 
 
 def test_executors_due_to_new_machines_are_of_the_machines_that_live_when_they_are_asked_for() -> None:
@@ -120,8 +122,8 @@ def test_executors_due_to_new_machines_are_of_the_machines_that_live_when_they_a
 
 def expected_executors(plan: list[dict[str, Any]]) -> tuple[int, int, int]:
     """Machines before the last event, those that joined in it, and the executors that they are to get of 10."""
-    row = events_of_run(plan, AXIS, machines=FOUR)[-1]
-    moved = {"run_id": "r", "event_id": row["event_id"], "executors_before": 10, "executors_after": 10,
+    row = events_of_unit(plan, AXIS, machines=FOUR)[-1]
+    moved = {**UNIT, "event_id": row["event_id"], "executors_before": 10, "executors_after": 10,
              "executors_moved": 0, "tasks_moved": 0, "tasks_moved_to_old_machines": 0, "instances_on_joined": 0,
              "joined_machines": len(row["joined"]), "old_machines": row["machines_before"]}  # fmt: skip
     numbers = {each["metric"]: each["value"] for each in measurements.executor_moves(lambda _: [moved])}
@@ -144,7 +146,7 @@ def test_a_run_without_events_has_one_row_for_itself() -> None:
 @given(st.lists(st.floats(11, 499), min_size=1, max_size=6, unique=True))
 def test_spans_cover_the_run_without_a_gap(times: list[float]) -> None:
     events = [event(t, "rate_changed", event_id=f"e{n}") for n, t in enumerate(sorted(times), 1)]
-    found = events_of_run(events, AXIS, machines=FOUR[:1])
+    found = events_of_unit(events, AXIS, machines=FOUR[:1])
     assert [row["zero_s"] for row in found] == sorted(times)
     for earlier, later in pairwise(found):
         assert (earlier["until_s"], later["from_s"]) == (later["zero_s"], earlier["zero_s"])
@@ -159,12 +161,12 @@ def test_machines_that_a_policy_had_join_and_leave_count_by_where_they_are_in_th
           for n, (kind, names) in enumerate(moves)),
         event(200, "rate_changed", event_id="e2"),
     ]  # fmt: skip
-    hold, rate = events_of_run(plan, AXIS, machines=FOUR)
+    hold, rate = events_of_unit(plan, AXIS, machines=FOUR)
     assert (hold["joined"], hold["released"]) == (["m5"], ["m3"])
     assert (hold["machines_before"], rate["machines_before"]) == (4, 4)
     described = [{"run_id": "r", "machine": f"m{n}", "joins_at_scale": n > 4} for n in range(1, 7)]
     absent = absent_machines([hold, rate], described)
-    assert absent["r", "e1", "before"] == {"m5", "m6"} and absent["r", "e1", "after"] == {"m3", "m6"}
+    assert absent[("r", ""), "e1", "before"] == {"m5", "m6"} and absent[("r", ""), "e1", "after"] == {"m3", "m6"}
 
 
 def test_the_join_of_a_scale_out_is_in_its_request() -> None:
@@ -174,7 +176,7 @@ def test_the_join_of_a_scale_out_is_in_its_request() -> None:
         event(190, "machines_joined", machines=["m5"]),
         event(200, "scale_requested", event_id="e2", event="scale_out", joined=["m5"]),
     ]
-    assert [row["joined"] for row in events_of_run(plan, AXIS, machines=FOUR)] == [[], ["m5"]]
+    assert [row["joined"] for row in events_of_unit(plan, AXIS, machines=FOUR)] == [[], ["m5"]]
 
 
 def test_what_a_machine_did_while_it_was_not_in_the_cluster_is_not_its_load() -> None:
@@ -213,8 +215,8 @@ def test_a_side_is_split_where_what_its_event_had_begun_was_over() -> None:
     spans = scale_event_rows(plan, [AXIS, AXIS | {"run_id": "other"}], [])
     found = split_at_ends(spans)
     assert [tuple(span.values()) for span in found] == [
-        ("r", "e1", 100.0, None, 130.0, 10.0, 130.0), ("r", "e1.rest", 130.0, 100.0, 200.0, 100.0, 200.0),
-        ("r", "e2", 200.0, 130.0, 300.0, 130.0, 300.0), ("r", "e3", 300.0, 200.0, None, 200.0, 500.0),
+        ("r", "", "e1", 100.0, None, 130.0, 10.0, 130.0), ("r", "", "e1.rest", 130.0, 100.0, 200.0, 100.0, 200.0),
+        ("r", "", "e2", 200.0, 130.0, 300.0, 130.0, 300.0), ("r", "", "e3", 300.0, 200.0, None, 200.0, 500.0),
     ]  # fmt: skip
     assert [column.split()[0] for column in SPANS.split(", ")] == list(found[0])
     counted = [{"event_id": span["event_id"], "phase": phase, "n": n}
@@ -227,4 +229,4 @@ def test_nothing_is_split_where_nothing_is_left_of_a_side() -> None:
         event(100, "event_performed", event_id="e1", event="cpu_load"),
         event(500, "disturbance_ended", event_id="e1", machines=["m1"]),
     ]
-    assert split_at_ends(events_of_run(plan, AXIS, machines=FOUR)) == []
+    assert split_at_ends(events_of_unit(plan, AXIS, machines=FOUR)) == []

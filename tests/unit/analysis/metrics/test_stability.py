@@ -8,10 +8,12 @@ from analysis.metrics.convergence import (
     phase_windows,
 )
 
+UNIT = {"run_id": "r", "topology": ""}
+
 
 def after(*rates: float, waiting: tuple[float, ...] = ()) -> PhaseWindows:
     queues = {"filter": waiting} if waiting else {}
-    return PhaseWindows("r", "e1", "after", tuple(10.0 * i for i in range(len(rates))), rates, queues)
+    return PhaseWindows(("r", ""), "e1", "after", tuple(10.0 * i for i in range(len(rates))), rates, queues)
 
 
 def test_the_steady_tail_is_the_part_that_counts() -> None:
@@ -35,7 +37,7 @@ def test_what_the_run_step_said_stands_beside_and_decides_nothing() -> None:
     short = after(0, 100, 100, 100, 100)
     row = interval_rows([short], {})[0]
     assert (row["steady"], row["start_s"], row["live_steady"]) == (True, 10.0, None)
-    assert not interval_rows([after(0, 100, 100, 100)], {("r", "e1", "after"): (True, "level")})[0]["steady"]
+    assert not interval_rows([after(0, 100, 100, 100)], {(("r", ""), "e1", "after"): (True, "level")})[0]["steady"]
 
 
 def test_a_run_that_meets_no_definition_is_censored_in_every_one() -> None:
@@ -61,23 +63,22 @@ def test_a_definition_that_was_met_has_its_time_whatever_our_test_of_steadiness_
 
 def test_what_the_run_step_said_goes_to_the_events_on_both_sides() -> None:
     said = [
-        {"run_id": "r", "kind": "steady", "t_s": t_s, "steady": t_s < 25, "reason": f"at {t_s}"}
-        for t_s in (9.0, 20.0, 30.0)
+        {**UNIT, "kind": "steady", "t_s": t_s, "steady": t_s < 25, "reason": f"at {t_s}"} for t_s in (9.0, 20.0, 30.0)
     ]
     spans = [
-        {"run_id": "r", "event_id": "e1", "zero_s": 10.0, "from_s": None, "until_s": 25.0},
-        {"run_id": "r", "event_id": "e2", "zero_s": 25.0, "from_s": 10.0, "until_s": None},
+        {**UNIT, "event_id": "e1", "zero_s": 10.0, "from_s": None, "until_s": 25.0},
+        {**UNIT, "event_id": "e2", "zero_s": 25.0, "from_s": 10.0, "until_s": None},
     ]
     assert live_verdicts(said, spans) == {
-        ("r", "e1", "before"): (True, "at 9.0"),
-        ("r", "e1", "after"): (True, "at 20.0"),
-        ("r", "e2", "before"): (True, "at 20.0"),
-        ("r", "e2", "after"): (False, "at 30.0"),
+        (("r", ""), "e1", "before"): (True, "at 9.0"),
+        (("r", ""), "e1", "after"): (True, "at 20.0"),
+        (("r", ""), "e2", "before"): (True, "at 20.0"),
+        (("r", ""), "e2", "after"): (False, "at 30.0"),
     }
 
 
 def test_a_run_without_events_has_levels_but_no_convergence() -> None:
-    whole = PhaseWindows("r", "e0", "after", (0.0, 10.0), (5.0, 5.0))
+    whole = PhaseWindows(("r", ""), "e0", "after", (0.0, 10.0), (5.0, 5.0))
     assert convergence_rows([whole], interval_rows([whole], {})) == []
 
 
@@ -92,7 +93,7 @@ def test_windows_that_a_queue_feeds_are_no_part_of_the_steady_tail() -> None:
 
 def test_a_level_that_a_queue_feeds_to_the_end_is_not_steady() -> None:
     part = after(*[88.0] * 8, waiting=(900, 900, 900, 800, 700, 600, 500, 400))
-    row = interval_rows([part], {("r", "e1", "after"): (True, "level")})[0]
+    row = interval_rows([part], {(("r", ""), "e1", "after"): (True, "level")})[0]
     assert (row["steady"], row["windows"]) == (False, 3)
     assert row["reason"].startswith("the queue of filter shrinks by 10.0 tuples/s; allowed: 4.4")
 
@@ -112,7 +113,7 @@ def test_a_queue_that_grows_or_drained_long_ago_changes_nothing() -> None:
 
 
 def test_parts_pair_windows_with_what_waited_in_them() -> None:
-    key: dict[str, Any] = {"run_id": "r", "event_id": "e1"}
+    key: dict[str, Any] = {**UNIT, "event_id": "e1"}
     windows = [
         key | {"scope": scope, "window_s": start, "rate": rate, "complete": complete}
         for scope, start, rate, complete in (
@@ -122,6 +123,6 @@ def test_parts_pair_windows_with_what_waited_in_them() -> None:
     ]  # fmt: skip
     queues = [key | {"component": "filter", "window_s": 10.0, "queue": 4.0}]
     assert phase_windows(windows, queues) == [
-        PhaseWindows("r", "e1", "after", (0.0, 10.0), (6.0, 7.0), {"filter": (0.0, 4.0)}),
-        PhaseWindows("r", "e1", "before", (-10.0,), (5.0,), {"filter": (0.0,)}),
+        PhaseWindows(("r", ""), "e1", "after", (0.0, 10.0), (6.0, 7.0), {"filter": (0.0, 4.0)}),
+        PhaseWindows(("r", ""), "e1", "before", (-10.0,), (5.0,), {"filter": (0.0,)}),
     ]

@@ -9,16 +9,18 @@ from pyspark.sql import SparkSession
 from analysis.metrics.placement import time_to_load
 from analysis.metrics.throughput import EDGE_S, downtime, grid, silences, throughput_rows, zeros
 
-AXIS = {"run_id": "r", "event_id": "e1", "zero_s": 100.0, "first_s": 75.0, "last_s": 130.0}
+UNIT = {"run_id": "r", "topology": ""}
+
+AXIS = {**UNIT, "event_id": "e1", "zero_s": 100.0, "first_s": 75.0, "last_s": 130.0}
 COMPONENTS = [
-    {"run_id": "r", "component": name, "sink": name.startswith("sink"), "task": task}
+    {**UNIT, "component": name, "sink": name.startswith("sink"), "task": task}
     for task, name in enumerate(("spout", "sink_1", "sink_2"))
 ]
 
 
 def counted(window_s: float, component: str | None, **counts: int | None) -> dict[str, Any]:
     nothing = {"executed": None, "queue": None, "emitted": None, "due": None, "due_unknown": False}
-    return {"run_id": "r", "event_id": "e1", "window_s": window_s, "component": component} | nothing | counts
+    return {**UNIT, "event_id": "e1", "window_s": window_s, "component": component} | nothing | counts
 
 
 def rates(scope: str, *activity: dict[str, Any]) -> dict[tuple[str, float], float | None]:
@@ -64,10 +66,10 @@ def test_what_fell_due_without_a_process_is_no_report_of_its_window() -> None:
 
 
 def test_the_axis_of_a_run_begins_at_its_first_event_and_ends_with_what_was_seen() -> None:
-    seen = {"run_id": "r", "first_s": 75.0, "worker_last_s": 130.0, "machine_last_s": 140.0}
-    killed = {"run_id": "r", "t_s": 131.0, "kind": "topology_killed", "event_id": None}
-    asked = {"run_id": "r", "t_s": 100.0, "kind": "scale_requested", "event_id": "e1"}
-    expected = {"run_id": "r", "zero_s": 100.0, "scaled": True, "first_s": 75.0, "last_s": 130.0}
+    seen = {**UNIT, "first_s": 75.0, "worker_last_s": 130.0, "machine_last_s": 140.0}
+    killed = {**UNIT, "t_s": 131.0, "kind": "topology_killed", "event_id": None}
+    asked = {**UNIT, "t_s": 100.0, "kind": "scale_requested", "event_id": "e1"}
+    expected = {**UNIT, "zero_s": 100.0, "scaled": True, "first_s": 75.0, "last_s": 130.0}
     assert zeros([killed, asked], [seen]) == [expected]
     # Probes that went on for longer show that the workers were silent, until the topology was killed.
     assert zeros([asked], [seen])[0]["last_s"] == 140.0
@@ -78,29 +80,27 @@ def test_the_axis_of_a_run_begins_at_its_first_event_and_ends_with_what_was_seen
 
 @pytest.mark.parametrize(("machine_last_s", "last_s"), [(144.0, 130.0), (144.1, 144.1)])
 def test_workers_with_long_lines_are_silent_after_a_longer_time(machine_last_s: float, last_s: float) -> None:
-    seen = {"run_id": "r", "first_s": 75.0, "worker_last_s": 130.0, "machine_last_s": machine_last_s, "line_s": 10.0}
+    seen = {**UNIT, "first_s": 75.0, "worker_last_s": 130.0, "machine_last_s": machine_last_s, "line_s": 10.0}
     assert zeros([], [seen])[0]["last_s"] == last_s
 
 
 def test_downtime_is_the_sum_of_silences_and_counts_whole_windows_apart() -> None:
-    quiet = [
-        {"run_id": "r", "event_id": "e1", "from_second": a, "until_second": b} for a, b in ((0, 4), (9, 30), (31, 41))
-    ]
+    quiet = [{**UNIT, "event_id": "e1", "from_second": a, "until_second": b} for a, b in ((0, 4), (9, 30), (31, 41))]
     (row,) = downtime([AXIS], quiet)
     assert (row["downtime_s"], row["longest_s"], row["windows_at_zero_s"]) == (35.0, 21.0, 20.0)
     assert downtime([AXIS], [])[0]["downtime_s"] == 0.0
     end = floor(AXIS["last_s"] - AXIS["zero_s"] - EDGE_S)
     for length, lasts in ((9, False), (10, True)):
-        quiet = [{"run_id": "r", "event_id": "e1", "from_second": end - length, "until_second": end}]
+        quiet = [{**UNIT, "event_id": "e1", "from_second": end - length, "until_second": end}]
         assert downtime([AXIS], quiet)[0]["lasts"] is lasts
     assert downtime([AXIS | {"event_id": "e0"}], []) == []
 
 
 def test_a_topology_is_loaded_when_its_last_task_has_reported() -> None:
-    events = [{"run_id": "r", "kind": "topology_submitted", "t_s": 50.0}]
-    first = [{"run_id": "r", "task": task, "first_s": 60.0 + task} for task in range(3)]
+    events = [{**UNIT, "kind": "topology_submitted", "t_s": 50.0}]
+    first = [{**UNIT, "task": task, "first_s": 60.0 + task} for task in range(3)]
     assert time_to_load(events, first, COMPONENTS) == [
-        {"run_id": "r", "submit_to_loaded_s": 12.0, "tasks": 3, "tasks_reporting": 3}
+        {**UNIT, "submit_to_loaded_s": 12.0, "tasks": 3, "tasks_reporting": 3}
     ]
     assert time_to_load(events, first[1:], COMPONENTS)[0]["submit_to_loaded_s"] is None
     assert time_to_load([], first, COMPONENTS) == []
@@ -110,11 +110,12 @@ def test_a_topology_is_loaded_when_its_last_task_has_reported() -> None:
 def test_a_short_line_makes_one_second_busy(spark: SparkSession) -> None:
     """A worker that was killed wrote its last line after 0.3 s, across a full second: it was busy in one of them."""
     tasks = spark.createDataFrame(
-        [("r", 110.1, 0.3, 1, 5)], "run_id string, t_s double, dt_s double, task int, executed bigint"
+        [("r", "", 110.1, 0.3, 1, 5)],
+        "run_id string, topology string, t_s double, dt_s double, task int, executed bigint",
     )
-    components = spark.createDataFrame([("r", 1, True)], "run_id string, task int, sink boolean")
+    components = spark.createDataFrame([("r", "", 1, True)], "run_id string, topology string, task int, sink boolean")
     spans = spark.createDataFrame(
-        [("r", "e1", 100.0, 122.0)], "run_id string, event_id string, zero_s double, last_s double"
+        [("r", "", "e1", 100.0, 122.0)], "run_id string, topology string, event_id string, zero_s double, last_s double"
     )
     found = silences(tasks, components, spans).orderBy("from_second").collect()
     assert [(row.from_second, row.until_second) for row in found] == [(0, 9), (10, 21)]

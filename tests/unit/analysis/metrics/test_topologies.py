@@ -31,13 +31,13 @@ def units(events: list[Row], *names: str) -> Units:
 ARRIVAL = event(150, "event_performed", event_id="e1", event="arrival", topology="b")
 DEPARTURE = event(250, "event_performed", event_id="e2", event="departure", topology="a")
 TWO = units([ARRIVAL, DEPARTURE], "a", "b")
-AXIS = {"run_id": "r/all", "event_id": "e0", "zero_s": 150.0, "first_s": 100.0, "last_s": 300.0}
+AXIS = {"run_id": "r", "topology": "all", "event_id": "e0", "zero_s": 150.0, "first_s": 100.0, "last_s": 300.0}
 
 
 def test_a_run_of_one_topology_has_one_unit_and_all_events() -> None:
     of_other = event(1, "steady", topology="elsewhere")
     one = units([of_other], "a")
-    assert one.events_of_units([of_other]) == [of_other | {"run_id": "r/a"}] and not one.clusters
+    assert one.events_of_units([of_other]) == [of_other | {"topology": "a"}] and not one.clusters
     assert one.with_cluster == one.of_machines == {"r": ("a",)}
     nameless = Units.of([{"run_id": "r"}], [], [])
     assert nameless.topologies == {"r": ("",)}
@@ -47,27 +47,28 @@ def test_an_event_of_one_topology_is_its_own_but_its_zero_is_everybodys() -> Non
     lines = [
         event(1, "steady", topology="a"), event(2, "machines_left"), event(3, "decision", topologies=["b"]), ARRIVAL,
     ]  # fmt: skip
-    found = {(row["run_id"], row["kind"]) for row in TWO.events_of_units(lines)}
+    found = {(row["topology"], row["kind"]) for row in TWO.events_of_units(lines)}
     everybody = ("machines_left", "event_performed")
-    assert found == {(f"r/{name}", kind) for name in ("a", "b", "all") for kind in everybody} | {
-        ("r/a", "steady"), ("r/b", "decision"), ("r/all", "decision"),
+    assert found == {(name, kind) for name in ("a", "b", "all") for kind in everybody} | {
+        ("a", "steady"), ("b", "decision"), ("all", "decision"),
     }  # fmt: skip
 
 
 def test_who_arrives_is_observed_from_its_arrival_and_who_departs_until_then() -> None:
     observed = [
-        {"run_id": f"r/{name}", "first_s": first, "worker_last_s": 300.0, "machine_last_s": 300.0}
+        {"run_id": "r", "topology": name, "first_s": first, "worker_last_s": 300.0, "machine_last_s": 300.0}
         for name, first in (("a", 100.0), ("b", 157.0))
     ]  # fmt: skip
     found = zeros(TWO.events_of_units([ARRIVAL, DEPARTURE]), observed, TWO.spans_s)
-    assert [(row["run_id"], row["zero_s"], row["first_s"], row["last_s"]) for row in found] == [
-        ("r/a", 150, 100, 250), ("r/b", 150, 150, 300),
+    assert [(row["topology"], row["zero_s"], row["first_s"], row["last_s"]) for row in found] == [
+        ("a", 150, 100, 250), ("b", 150, 150, 300),
     ]  # fmt: skip
 
 
 def rates(name: str, of: dict[float, float | None], scope: str = "total") -> list[Row]:
     return [
-        {"run_id": f"r/{name}", "event_id": "e0", "window_s": w, "scope": scope, "component": "", "rate": rate}
+        {"run_id": "r", "topology": name, "event_id": "e0", "window_s": w, "scope": scope, "component": "",
+         "rate": rate}
         for w, rate in of.items()
     ]  # fmt: skip
 
@@ -91,28 +92,37 @@ def test_a_window_is_the_sum_of_who_runs_in_it() -> None:
 
 def test_the_cluster_is_down_when_every_topology_is() -> None:
     spans = [
-        {"run_id": f"r/{name}", "event_id": "e1", "zero_s": 150.0, "first_s": 100.0, "last_s": 250.0, "until_s": 250.0}
+        {"run_id": "r", "topology": name, "event_id": "e1", "zero_s": 150.0, "first_s": 100.0, "last_s": 250.0,
+         "until_s": 250.0}
         for name in ("a", "b", "all")
     ]  # fmt: skip
     silent = [
-        {"run_id": f"r/{name}", "event_id": "e1", "from_second": start, "until_second": until}
+        {"run_id": "r", "topology": name, "event_id": "e1", "from_second": start, "until_second": until}
         for name, start, until in (("a", 5, 30), ("a", 40, 45), ("b", 0, 12), ("b", 20, 42))
     ]  # fmt: skip
     (found,) = downtimes_of_clusters(spans, silent, TWO)
-    assert (found["run_id"], found["downtime_s"], found["longest_s"]) == ("r/all", 7 + 10 + 2, 10)
+    assert (found["topology"], found["downtime_s"], found["longest_s"]) == ("all", 7 + 10 + 2, 10)
     assert downtimes_of_clusters([spans[0], spans[2]], silent, TWO) == [], "of b nothing is known"
 
 
 def test_what_arrives_is_down_until_it_works_and_what_departed_never_is() -> None:
     """Whether it waits for a slot for most of the watch or for all of it."""
     own = {"event_id": "e1", "zero_s": 150.0, "first_s": 150.0, "last_s": 250.0, "until_s": 250.0}
-    silent = [{"run_id": "r/b", "event_id": "e1", "from_second": 0, "until_second": 9},
-              {"run_id": "r/b", "event_id": "e1", "from_second": 20, "until_second": 23},
-              {"run_id": "r/c", "event_id": "e1", "from_second": 0, "until_second": 99}]  # fmt: skip
-    silent.append({"run_id": "r/d", "event_id": "e1", "from_second": 0, "until_second": 95})
-    found = downtime([own | {"run_id": f"r/{name}"} for name in "bcd"], silent)
+    silent = [{"run_id": "r", "topology": "b", "event_id": "e1", "from_second": 0, "until_second": 9},
+              {"run_id": "r", "topology": "b", "event_id": "e1", "from_second": 20, "until_second": 23},
+              {"run_id": "r", "topology": "c", "event_id": "e1", "from_second": 0, "until_second": 99}]  # fmt: skip
+    silent.append({"run_id": "r", "topology": "d", "event_id": "e1", "from_second": 0, "until_second": 95})
+    found = downtime([own | {"run_id": "r", "topology": name} for name in "bcd"], silent)
     assert [(row["downtime_s"], row["lasts"]) for row in found] == [(12, False), (99, True), (95, False)]
-    departed = {"run_id": "r/a", "event_id": "e2", "zero_s": 250.0, "first_s": 150.0, "last_s": 250.0, "until_s": 250.0}
+    departed = {
+        "run_id": "r",
+        "topology": "a",
+        "event_id": "e2",
+        "zero_s": 250.0,
+        "first_s": 150.0,
+        "last_s": 250.0,
+        "until_s": 250.0,
+    }
     assert downtime([departed], []) == []
 
 
@@ -134,23 +144,24 @@ def test_a_topology_without_a_worker_is_there_from_its_submission_on(
     lines = [*SUBMITTED, event(150, "scale_requested", event_id="e1", event="scale_out"), *lifetime]
     both = units(lines, "a", "b")
     bounds = [
-        {"run_id": f"r/{name}"} | PROBES,
-        {"run_id": f"r/{other}", "first_s": 100.0, "worker_last_s": 301.0, "machine_last_s": 302.0, "line_s": 1.0},
-    ]
+        {"run_id": "r", "topology": name} | PROBES,
+        {"run_id": "r", "topology": other, "first_s": 100.0, "worker_last_s": 301.0, "machine_last_s": 302.0,
+         "line_s": 1.0},
+    ]  # fmt: skip
     events = both.events_of_units(lines)
     bounds = with_clusters(since_submission(bounds, events, both), both)
-    axes = {row["run_id"]: row | {"event_id": "e1"} for row in zeros(events, bounds, both.spans_s)}
-    starved = axes[f"r/{name}"]
+    axes = {row["topology"]: row | {"event_id": "e1"} for row in zeros(events, bounds, both.spans_s)}
+    starved = axes[name]
     assert (starved["zero_s"], starved["first_s"], starved["last_s"]) == (150, from_s, until_s)
-    reported = [{"run_id": unit, "event_id": "e1", "window_s": float(w), "component": component, "executed": tuples,
-                 "emitted": tuples, "due": None, "due_unknown": False, "queue": None}
-                for unit, component, tuples in ((f"r/{name}", None, None), (f"r/{other}", "sink", 50))
+    reported = [{"run_id": "r", "topology": of, "event_id": "e1", "window_s": float(w), "component": component,
+                 "executed": tuples, "emitted": tuples, "due": None, "due_unknown": False, "queue": None}
+                for of, component, tuples in ((name, None, None), (other, "sink", 50))
                 for w in range(-50, 150, 10)]  # fmt: skip
-    sinks = [{"run_id": unit, "component": "sink", "sink": True} for unit in axes]
-    rows = throughput_rows([axes[f"r/{each}"] for each in "ab"], reported, sinks)
-    rates = {row["window_s"]: row["rate"] for row in rows if row["run_id"] == f"r/{name}" and row["complete"]}
+    sinks = [{"run_id": "r", "topology": of, "component": "sink", "sink": True} for of in axes]
+    rows = throughput_rows([axes[each] for each in "ab"], reported, sinks)
+    rates = {row["window_s"]: row["rate"] for row in rows if row["topology"] == name and row["complete"]}
     assert set(rates.values()) == {0.0} and max(rates) + 10 <= until_s - 150
-    rows = throughput_of_clusters([axes["r/all"]], rows, both)
+    rows = throughput_of_clusters([axes["all"]], rows, both)
     assert {row["rate"] for row in rows if row["complete"] and row["window_s"] >= -40} == {5.0}
     assert {row["scope"] for row in rows} == {"total", "spouts"}, "who has no process emits nothing"
 
@@ -161,23 +172,26 @@ def test_where_probes_are_silent_too_or_nothing_was_submitted_nobody_knows() -> 
     assert since_submission([], events, both) == []
     unsubmitted = Units.of([{"run_id": "r"}], [{"run_id": "r", "topology": n, "topology_id": i, "position": 1}
                                                for n, i in (("a", "a-1"), ("b", None))], [])  # fmt: skip
-    (found,) = since_submission([{"run_id": "r/b"} | PROBES], events, unsubmitted)
+    (found,) = since_submission([{"run_id": "r", "topology": "b"} | PROBES], events, unsubmitted)
     assert found["first_s"] is None and zeros(events, [found]) == []
     alone = Units.of([{"run_id": "r"}], [{"run_id": "r", "topology": "a", "topology_id": "a-1", "position": 1}], [])
     lines = [event(96, "topology_submitted"), event(301, "run_ended")]
-    (found,) = since_submission([{"run_id": "r/a"} | PROBES], alone.events_of_units(lines), alone)
+    (found,) = since_submission([{"run_id": "r", "topology": "a"} | PROBES], alone.events_of_units(lines), alone)
     (zero,) = zeros(alone.events_of_units(lines), [found])
     assert (zero["first_s"], zero["last_s"]) == (96, 301), "the only one of its run as well"
 
 
 def measured(name: str, metric: str, value: float, steady: bool | None = None) -> Row:
-    return {"run_id": f"r/{name}", "event_id": "e1", "metric": metric, "value": value, "censored": False,
+    return {"run_id": "r", "topology": name, "event_id": "e1", "metric": metric, "value": value, "censored": False,
             "steady": steady}  # fmt: skip
 
 
 def test_sums_are_of_who_was_there_and_none_where_one_lacks_its_number() -> None:
-    span = {"run_id": "r/all", "event_id": "e1", "zero_s": 150.0, "first_s": 100.0, "last_s": 250.0}
-    levels: list[Row] = [{"run_id": "r/a", "max_utility": 10.0}, {"run_id": "r/b", "max_utility": None}]
+    span = {"run_id": "r", "topology": "all", "event_id": "e1", "zero_s": 150.0, "first_s": 100.0, "last_s": 250.0}
+    levels: list[Row] = [
+        {"run_id": "r", "topology": "a", "max_utility": 10.0},
+        {"run_id": "r", "topology": "b", "max_utility": None},
+    ]
     given = [
         measured("a", "lost_before", 2), measured("a", "lost_after", 3), measured("b", "lost_after", 4),
         measured("a", "late_after", 1), measured("a", "utility_after", 8, steady=False),

@@ -26,11 +26,18 @@ def warnings(tables: Tables, cpu: Iterable[Row]) -> list[str]:
 
 
 def event(number: int, joined: tuple[str, ...] = (), released: tuple[str, ...] = ()) -> Row:
-    return {"run_id": "r1", "event_id": f"e{number}", "zero_s": 100.0 * number, "joined": joined, "released": released}
+    return {
+        "run_id": "r1",
+        "topology": "",
+        "event_id": f"e{number}",
+        "zero_s": 100.0 * number,
+        "joined": joined,
+        "released": released,
+    }
 
 
 def machine(run: str, name: str, used: float | None, phase: str = "before", **changes: Any) -> Row:
-    row = {"run_id": run, "machine": name, "event_id": "e1", "phase": phase, "joins_at_scale": False}
+    row = {"run_id": run, "topology": "", "machine": name, "event_id": "e1", "phase": phase, "joins_at_scale": False}
     return row | {"utilisation_mean": used, "steal_percent_mean": None} | changes
 
 

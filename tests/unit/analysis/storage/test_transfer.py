@@ -186,11 +186,6 @@ def test_spark_reads_complete_runs_and_last_attempts(bucket: Bucket, here: Path)
     files = [path for path in here.glob("runs/**/*") if path.suffix in (".jsonl", ".avro")]
     assert len(uris) == len([path for path in files if path.parent.name == "workers"])
     assert shared.raw_bytes == sum((1 + (path.suffix == ".avro")) * path.stat().st_size for path in files)
-    uri = next(uri for uri in uris if uri.endswith(".avro"))
-    (name,) = [path for path in files if uri.endswith(path.relative_to(here).as_posix())]
-    empty = f"{bucket.location.uri(SERIES)}/empty.avro"
-    shared = replace(shared, sizes={**shared.sizes, "empty.avro": 0})
-    assert list(shared.raw_heads([empty, uri], 5000)) == [b"", name.read_bytes()[:5000]]
 
 
 ME = BucketHolder("this harness", "box", 10, "boot 1")
