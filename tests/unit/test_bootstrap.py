@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli import execution
+from barograph.cli import preparation
 from inventory.local import preflight
 
 NEEDED = (
@@ -121,9 +121,9 @@ def test_the_command_that_is_offered_is_there_and_needs_no_root(repository: Path
 def test_a_box_that_cannot_carry_machines_is_offered_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """In what `make demo` ends with where Podman or cgroups do not work."""
     monkeypatch.setattr(preflight, "check_box", lambda: [preflight.Problem("podman does not start", "mend it")])
-    monkeypatch.setattr(execution, "java_problems", lambda: ["mvn is not installed; apt-get install maven"])
-    with pytest.raises(execution.BarographError) as caught:
-        execution.require_fit_box(lambda _said: None)
+    monkeypatch.setattr(preparation, "java_problems", lambda: ["mvn is not installed; apt-get install maven"])
+    with pytest.raises(preparation.BarographError) as caught:
+        preparation.require_fit_box(lambda _said: None)
     said = str(caught.value)
     assert said.startswith("podman does not start; mend it; ") and "mvn is not installed" in said
     offer = "needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"

@@ -45,11 +45,12 @@ def test_a_whole_night(world: World) -> None:
     assert star["variants"]["stela"]["throughput_after"]["e1"] == {
         "values": [201.0, 202.0],
         "horizons": [],
-        "censored": None,
         "unsteady": None,
+        "error": 0.0,
+        "of_latency": False,
     }
     times = star["variants"]["stela"]["convergence_sp_s"]["e1"]
-    assert times == {"values": [90.0], "horizons": [90.0], "censored": None, "unsteady": None}
+    assert times == {"values": [90.0], "horizons": [90.0], "unsteady": None, "error": 0.0, "of_latency": False}
     assert [claim["id"] for claim in star["claims"]] == ["S02"]
     assert (world.results / star["series"] / "series.json").is_file() and world.new == [True, True]
     assert not (world.results / "nightly" / "try" / night_state.NIGHT_FILE).exists()
