@@ -27,6 +27,7 @@ Interrupted (KeyboardInterrupt)          somebody asked for the end
 from __future__ import annotations
 
 import errno
+import socket
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -137,8 +138,14 @@ def blame_of(error: BaseException) -> str:
     """Return one of `BLAMES`; an error without one is ours."""
     if _full_disk(error):
         return "capacity"
+    if _is_unresolved_name(error):
+        return "infrastructure"
     blame = getattr(error, "blame", "harness")
     return blame if blame in BLAMES else "harness"
+
+
+def _is_unresolved_name(error: BaseException) -> bool:
+    return isinstance(getattr(error, "reason", error), socket.gaierror)  # urllib's errors have it as their reason
 
 
 def _full_disk(error: BaseException) -> str:
@@ -162,6 +169,8 @@ def message_of(error: BaseException) -> str:
     if place := _full_disk(error):
         return f"the disk is full ({place}): free some space, then run again to resume"
     text = " ".join(str(error).split())
+    if _is_unresolved_name(error):
+        return f"a host name does not resolve ({text}): check /etc/hosts and the DNS of this machine, then run again"
     if blame_of(error) == "harness" and not isinstance(error, BarographError):
         return f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text or type(error).__name__

@@ -2,8 +2,10 @@
 
 import errno
 import json
+import socket
 import subprocess
 import sys
+import urllib.error
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,6 +97,13 @@ def test_a_full_disk_under_airflows_database_is_no_bug(tmp_path: Path) -> None:
     assert blame_of(full.value) == "capacity"
     assert message_of(full.value).startswith("the disk is full (of Airflow's database): free some space")
     assert blame_of(other.value) == "harness"
+
+
+def test_a_host_name_that_does_not_resolve_is_no_bug_of_ours() -> None:
+    unresolved = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    for error in (unresolved, urllib.error.URLError(unresolved)):
+        assert blame_of(error) == "infrastructure"
+        assert message_of(error).startswith("a host name does not resolve (") and "/etc/hosts" in message_of(error)
 
 
 @pytest.mark.parametrize(
