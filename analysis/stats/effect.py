@@ -184,7 +184,7 @@ def paired(a: Sequence[float], b: Sequence[float], logarithmic: bool, quantum: f
            ranges: Sequence[tuple[BlockValues, BlockValues]] = ()) -> PairedEffect:  # fmt: skip
     """Return b against a, block by block. `quantum`: the step in which both are measured. `ranges`: for each block the
     values of a and b that minimise their difference, and those that maximise it; empty if they are certain."""
-    every = (_estimate(pairs, logarithmic, quantum) for pairs in _choices(ranges))
+    every = (_estimate(pairs, logarithmic, quantum) for pairs in _choices(ranges, logarithmic))
     return PairedEffect(
         _estimate(list(zip(a, b, strict=True)), logarithmic, quantum), tuple(dict.fromkeys(every)) if ranges else ()
     )
@@ -197,16 +197,21 @@ def _estimate(pairs: Sequence[BlockValues], logarithmic: bool, quantum: float) -
     return paired_differences.estimate([a for a, _ in pairs], [b for _, b in pairs], logarithmic, quantum)
 
 
-def _choices(ranges: Sequence[tuple[BlockValues, BlockValues]]) -> Iterator[tuple[BlockValues, ...]]:
-    """Yield every choice of one pair a block; for many blocks only those that spread the differences most, the lower
-    ones low and the others high. The least favourable p-value and ends of the interval are among them: the mean is
-    linear in the differences and its error convex."""
+def _choices(ranges: Sequence[tuple[BlockValues, BlockValues]], logarithmic: bool) -> Iterator[tuple[BlockValues, ...]]:
+    """Yield every choice of one pair a block. The least favourable p-value and ends of the interval are among them: the
+    mean is linear in the differences and its error convex. For many blocks only those that spread the differences most,
+    the lower ones low and the others high: the same p-value and ends if all ranges are equally wide, and nearly so if
+    they are not."""
     if not ranges:
         return
     if len(ranges) <= MOST_ENUMERATED:
         yield from product(*ranges)
         return
-    order = sorted(range(len(ranges)), key=lambda block: sum(b - a for a, b in ranges[block]))
+
+    def middle(block: int) -> float:
+        return sum(_estimate([pair], logarithmic, 0.0).mean for pair in ranges[block])
+
+    order = sorted(range(len(ranges)), key=middle)
     for count in range(len(order) + 1):
         low = set(order[:count])
         yield tuple(choice[block not in low] for block, choice in enumerate(ranges))

@@ -2,12 +2,14 @@
 undo."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 
 from analysis.compare.blocks import Block, MetricBlocks, Value
 from analysis.compare.result import MetricRow, Verdict
 from analysis.compare.verdict import is_wide_by_measurement, judge_rows, metric_row
+from analysis.stats.effect import MOST_ENUMERATED, ZERO, PairedEffect, paired
 from tests.support.compared_series import LATENCY
 
 Sides = Sequence[tuple[float, float]]
@@ -49,6 +51,19 @@ def test_losses_of_a_in_one_block_and_of_b_in_others_are_the_least_favourable() 
     every_b = judged([(a, b * 1.022) for a, b in measured], [(a, b * 1.022) for a, b in measured])
     assert every_b.p is not None and row.p is not None and every_b.p < 0.01 < 0.02 < row.p < 0.04
     assert row.low is not None and row.high is not None and row.low < -14.5 and -3.6 < row.high < 0
+
+
+def test_of_more_blocks_than_are_enumerated_the_least_favourable_are_found_too() -> None:
+    """Ratios of small and of large values: b - a does not order them."""
+    levels = [10.0 ** (block % 3) for block in range(MOST_ENUMERATED + 1)]
+    b = [level * (1.1 + 0.02 * (block % 5)) for block, level in enumerate(levels)]
+    ranges = [((1.02 * one, 0.98 * two), (0.98 * one, 1.02 * two)) for one, two in zip(levels, b, strict=True)]
+    found = paired(levels, b, logarithmic=True, ranges=ranges)
+    every = [paired(*zip(*choice, strict=True), logarithmic=True).estimate for choice in product(*ranges)]
+    expected = PairedEffect(found.estimate, tuple(every))
+    assert len(found.extremes) < len(every)
+    assert found.p_outside(ZERO) == pytest.approx(expected.p_outside(ZERO))
+    assert found.interval() == pytest.approx(expected.interval())
 
 
 @pytest.mark.parametrize("blocks", [6, 30])
