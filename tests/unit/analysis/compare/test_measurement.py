@@ -24,15 +24,19 @@ def compared(root: Path, metric: str, a: SideOf, b: SideOf) -> MetricRow:
     return row(compare(write(root / "x" / "20260101-000000-aa", {"stela": (a, b)})), metric)
 
 
-@pytest.mark.parametrize(("ends", "tenth"), [((60.0, 70.0), -600.0), ((60.0, 200.0), -600.0), ((60.0, 200.0), 200.0)])
+@pytest.mark.parametrize(
+    ("ends", "tenth", "effect"),
+    [((60.0, 70.0), -600.0, 0.0), ((60.0, 200.0), -600.0, 0.9), ((60.0, 200.0), 200.0, 0.8)],
+)
 def test_one_block_that_both_sides_never_reached_switches_no_least_difference_off(
-    tmp_path: Path, ends: tuple[float, float], tenth: float
+    tmp_path: Path, ends: tuple[float, float], tenth: float, effect: float
 ) -> None:
-    """10 s are less than two windows, however many blocks have them."""
+    """10 s are less than two windows, however many blocks have them: ties, of which the test knows nothing."""
     metric = "convergence_sp_s"
     a, b = ([end] * 9 + [tenth if side else -600.0] for side, end in enumerate(ends))
     found = compared(tmp_path, metric, SideOf({metric: a}, never=[metric]), SideOf({metric: b}, never=[metric]))
     assert found.called is (ends[1] == 200.0) and found.difference is None
+    assert found.effect == pytest.approx(effect)
 
 
 def test_a_difference_that_the_same_code_shows_is_not_called_because_one_run_was_not_reached(tmp_path: Path) -> None:
@@ -44,13 +48,16 @@ def test_a_difference_that_the_same_code_shows_is_not_called_because_one_run_was
     assert found.p is not None and found.p < 0.01 and found.verdict is Verdict.UNDECIDED
 
 
+@pytest.mark.parametrize(("metric", "tuples"), [("lost_after", 5000), ("lost_after_percent", 100)])
 @pytest.mark.parametrize(("unseen", "verdict"), [(0.002, Verdict.NO_DIFFERENCE), (0.02, Verdict.UNDECIDED)])
-def test_lost_tuples_are_as_uncertain_as_their_measurement(tmp_path: Path, unseen: float, verdict: Verdict) -> None:
+def test_lost_tuples_are_as_uncertain_as_their_measurement(
+    tmp_path: Path, unseen: float, verdict: Verdict, metric: str, tuples: int
+) -> None:
     """None is called lost; within the uncertainty 10 or 100 of 5,000 may be, and 50 is worth naming."""
-    side = SideOf({LATENCY: SIX, "lost_after": [0.0] * 6}, untimed={"unseen": unseen})
-    found = compared(tmp_path, "lost_after", side, side)
+    side = SideOf({LATENCY: SIX, metric: [0.0] * 6}, untimed={"unseen": unseen})
+    found = compared(tmp_path, metric, side, side)
     assert found.verdict is verdict and found.low is not None and found.high is not None
-    assert found.low <= -5000 * unseen and found.high >= 5000 * unseen
+    assert found.low <= -tuples * unseen and found.high >= tuples * unseen
 
 
 @pytest.mark.parametrize(
@@ -101,6 +108,18 @@ def test_utility_of_a_latency_has_the_guards_of_latency(tmp_path: Path, lost: fl
     found = compare(root)
     for metric in ("utility_before", "utility_after"):
         assert row(found, metric).verdict is verdict, metric
+
+
+@pytest.mark.parametrize(("unseen", "verdict"), [(0.01, Verdict.BETTER), (0.6, Verdict.UNDECIDED)])
+def test_a_tuple_that_may_be_lost_unseen_may_be_worth_nothing(tmp_path: Path, unseen: float, verdict: Verdict) -> None:
+    """B is worth half as much again, unless the tuples that it may have lost were more than a third."""
+    slow, quick = (SideOf({LATENCY: [middle + each / 100 for each in SIX]}, untimed={"unseen": share})
+                   for middle, share in ((120.0, 0.0), (80.0, unseen)))  # fmt: skip
+    root = write(tmp_path / "x" / "s", {"stela": (slow, quick)})
+    write_table(root, "topologies", [
+        {"run_id": f"stela_{side}-r{n}", **LEVELS} for side in "ab" for n in range(1, 7)
+    ])  # fmt: skip
+    assert row(compare(root), "utility_after").verdict is verdict
 
 
 def test_utility_after_is_of_the_same_seconds_on_both_sides(tmp_path: Path) -> None:

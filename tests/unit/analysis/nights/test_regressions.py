@@ -60,6 +60,16 @@ def test_a_step_of_lost_tuples_is_beyond_what_these_may_be_wrong_by(error: float
     assert len(judged(nights, "lost_after").of(Kind.REGRESSION, Status.CONFIRMED)) == found
 
 
+@pytest.mark.parametrize(("error", "status"), [(0.0, Status.CONFIRMED), (4000.0, Status.RECOVERED)])
+def test_a_level_that_may_be_wrong_by_its_distance_from_the_old_one_is_back_there(error: float, status: Status) -> None:
+    """None, 20,000 for fifteen nights, and 5,000 since: with 4,000 on either side nobody knows that it is more."""
+    levels = [0.0] * 30 + [20_000.0] * 15 + [5_000.0] * 15
+    values = [max(0.0, level + each - 100.0) for level, each in zip(levels, quiet(60), strict=True)]
+    nights = [{"values": [value] * 3, "horizons": [], "error": error} for value in values]
+    (one,) = judged(nights, "lost_after").of(Kind.REGRESSION)
+    assert one.status is status
+
+
 def test_what_has_no_direction_is_never_judged() -> None:
     assert judged(stepped(30, 10, -50), "due_after").all == ()
 

@@ -85,6 +85,17 @@ def test_of_several_topologies_each_is_a_variants_of_its_own() -> None:
     assert {name: of["m"]["e1"]["values"] for name, of in found.items()} == {"a:star": [1.0], "a:all": [3.0]}
 
 
+def test_only_a_utility_of_a_latency_rests_on_the_tuples_that_have_one() -> None:
+    runs = [run("a-r1", "a", 1)]
+    rows = [row("a-r1", 30.0) | {"metric": metric, "topology": name}
+            for metric in ("utility_after", "downtime_s") for name in ("star", "linear")]  # fmt: skip
+    found = collect_numbers(runs, rows, several=True, latency_levels={"star"})
+    marked = {(name, metric) for name, of in found.items() for metric in of if of[metric]["e1"].get("of_latency")}
+    assert marked == {("a:star", "utility_after")}
+    (only,) = collect_numbers(runs, rows[:1], latency_levels={""})["a"]["utility_after"].values()
+    assert only["of_latency"]
+
+
 def test_what_is_no_number_says_nothing() -> None:
     assert (
         collect_numbers(
