@@ -39,7 +39,7 @@ VERDICT_HEIGHTS = {
     ClaimVerdict.UNMET: 5,
     ClaimVerdict.UNDECIDED: 2,
     ClaimVerdict.NOT_TESTABLE: 1,
-}  # legible without colour  # legible without colour
+}  # legible without colour
 DAYS = (("", "complete"), ("partial", "partial: something failed or was too late"),
         ("failed", "failed: nothing measured"), ("missing", "missing"),
         ("other", "other machines than the night before"))  # fmt: skip
