@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
@@ -17,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from barograph.errors import BarographError
-from barograph.settings import ROOT, process_environment
+from barograph.settings import ROOT, process_environment, program_paths
 from inventory.files import hold_lock, replace_file
 
 POOLS = ROOT / "dags" / "pools.json"
@@ -73,10 +72,8 @@ def settings(home: Path) -> dict[str, str]:
 def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return `base` (default: this process's) with our settings and the virtual environment's programs on PATH."""
     variables = dict(process_environment() if base is None else base)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
-    modules = os.pathsep.join(filter(None, (str(ROOT), variables.get("PYTHONPATH"))))
     connection = {CONNECTION: users} if (users := _users_database(variables)) else {}
-    return {**variables, **settings(home), **connection, "PATH": path, "PYTHONPATH": modules}
+    return {**variables, **settings(home), **connection, **program_paths(variables)}
 
 
 def _users_database(given: Mapping[str, str]) -> str | None:

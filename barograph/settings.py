@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,6 +105,14 @@ def environment_of_children(defaults: Mapping[str, str]) -> Iterator[None]:
 def process_environment() -> dict[str, str]:
     """Return all variables of this process, for programs that it starts; each caller selects from them."""
     return dict(os.environ)
+
+
+def program_paths(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return PATH with the virtual environment's programs first (Ansible), and PYTHONPATH with our packages (for
+    Spark's workers), before those of `variables`."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
+    modules = os.pathsep.join(filter(None, (str(ROOT), variables.get("PYTHONPATH"))))
+    return {"PATH": path, "PYTHONPATH": modules}
 
 
 def spark_master() -> str:

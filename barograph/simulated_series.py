@@ -73,9 +73,7 @@ def simulate(
     planned_runs = [run for run in series.plan() if run.run_id in runs]
     missing = {run.run_id: reasons[run.variant.name] for run in planned_runs if run.variant.name in reasons}
     cells = {
-        run.run_id: [
-            _with_seed(simulated, run, SeriesPaths(real).run(run.run_id), seed, seeds) for seed in range(seeds)
-        ]
+        run.run_id: _with_seeds(simulated, run, SeriesPaths(real).run(run.run_id), seeds)
         for run in planned_runs
         if run.run_id not in missing
     }
@@ -97,19 +95,18 @@ def simulate(
     return SimulatedSeries(into, missing, failed_seeds)
 
 
-def _with_seed(simulated: Series, run: PlannedRun, real: RunPaths, seed: int, seeds: int) -> SimulatedRun:
-    """Return a run with the same topology and policy seed, and another seed for chance in the simulated world."""
-    number = (run.repetition - 1) * seeds + seed + 1
-    order = (run.order - 1) * seeds + seed + 1
-    planned_run = replace(run, run_id=f"{run.variant.name}-r{number}", repetition=number, block=number, order=order)
-    cluster = partial(
-        _seeded_cluster, seed=seed, ids=supervisor_ids(json_lines(real.decisions)),
-        types=recorded_types(read_run(real.root) or {}),
-    )  # fmt: skip
-    limit_s = step_limit("run", simulated.experiment).seconds
-    return SimulatedRun(
-        _watched_as(simulated, real), planned_run, disks_of(simulated, planned_run.run_id), limit_s, cluster
-    )
+def _with_seeds(simulated: Series, run: PlannedRun, real: RunPaths, seeds: int) -> list[SimulatedRun]:
+    """Return runs with the same topology and policy seed, each with another seed for chance in the simulated world."""
+    ids, types = supervisor_ids(json_lines(real.decisions)), recorded_types(read_run(real.root) or {})
+    series, limit_s = _watched_as(simulated, real), step_limit("run", simulated.experiment).seconds
+    runs = []
+    for seed in range(seeds):
+        number = (run.repetition - 1) * seeds + seed + 1
+        name, order = f"{run.variant.name}-r{number}", (run.order - 1) * seeds + seed + 1
+        planned_run = replace(run, run_id=name, repetition=number, block=number, order=order)
+        cluster = partial(_seeded_cluster, seed=seed, ids=ids, types=types)
+        runs.append(SimulatedRun(series, planned_run, disks_of(simulated, name), limit_s, cluster))
+    return runs
 
 
 def _seeded_cluster(

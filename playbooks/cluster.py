@@ -6,7 +6,7 @@ deploy, extend; switch; reset, submit, join, leave, revive, kill, collect; stop.
 written by the testbed's side; `directory` belongs to one cluster and holds its secrets (0600), the delivery (policy
 service and jars, for the master) and the artifacts. `run_id` begins every line of a play's events. Machines are given
 by name; a machine keeps its last state, in the cluster or out of it, through a crash. Errors are those of
-`playbooks.errors`.
+`playbooks.errors` and `barograph.errors`.
 """
 
 from __future__ import annotations

@@ -18,11 +18,7 @@ from uuid import uuid4
 
 from barograph.errors import DiskFull
 from barograph.plan.plays import LIMITS_S
-from playbooks.errors import (
-    MachineUnreachable,
-    PlayFailed,
-    StormRefused,
-)  # fmt: skip
+from playbooks.errors import MachineUnreachable, PlayFailed, StormRefused
 
 log = logging.getLogger(__name__)
 
@@ -122,8 +118,6 @@ def play(
     machine; it begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it
     (`playbooks.errors`), also where it is not over after `limit_s` (None: that of `LIMITS_S`). `directory` is named
     after the lease; all processes that the play started end with it. One play at a time.
-
-    `directory` is named after the lease, whose end is the end of all that the play started; one play at a time.
     """
     started, run_id = time.monotonic(), str(variables.get("run_id", "-"))
     results: list[TaskResult] = []

@@ -144,7 +144,7 @@ def report(series_dir: Path, *, is_whole: bool) -> None:
         with limited("report"):
             announce(series_dir, page)
     except NothingBeforeDeadline:
-        return
+        pass
     except Exception as error:
         if is_whole:
             raise

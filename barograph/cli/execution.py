@@ -27,7 +27,7 @@ from barograph.series.progress import PROGRESS_FILE, ProgressReader
 from barograph.series.results import store
 from barograph.series.series import Series
 from barograph.series.status import SeriesStatus, initial_status
-from barograph.settings import ROOT, process_environment
+from barograph.settings import ROOT, process_environment, program_paths
 from barograph.testbeds.costs import usd
 from inventory.leases import registry
 
@@ -44,8 +44,10 @@ class ExecutionProcess:
         self._series_dir = series_dir
         self._reader = ProgressReader(series_dir)
         argv = [sys.executable, "-m", "barograph.campaign.execution", str(series_dir), str(os.getpid())]
+        variables = process_environment()
+        variables |= program_paths(variables)
         with (series_dir / "harness.log").open("ab") as log:
-            self._child = ChildProcess(argv, folder=ROOT, output=log, environment=_environment())
+            self._child = ChildProcess(argv, folder=ROOT, output=log, environment=variables)
 
     @property
     def pid(self) -> int:
@@ -88,15 +90,6 @@ class ExecutionProcess:
         if number := self._reader.damaged:
             lines = "1 line" if number == 1 else f"{number} lines"
             view.say(f"note: {lines} of {PROGRESS_FILE} could not be read: was the disk full?")
-
-
-def _environment() -> dict[str, str]:
-    """Return this process's environment, with the virtual environment's programs first (Ansible), and our packages for
-    Spark's workers."""
-    variables = process_environment()
-    path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
-    modules = os.pathsep.join(filter(None, (str(ROOT), variables.get("PYTHONPATH"))))
-    return {**variables, "PATH": path, "PYTHONPATH": modules}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`barograph run`: check, prepare, start the DAG in a child process, show it, and print what it measured.
+"""`barograph run`: check, prepare, carry the series out in a child process, show it, and print what it measured.
 
 With several names or a glob such as 'stela/*' each experiment gets its own series, in order of name; the failure of
 one does not stop the others.

@@ -24,7 +24,7 @@ from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
 from barograph.series.series import newest_series, series_of_dag_run
 from barograph.settings import ROOT
-from barograph.testbeds.checks import testbed_of
+from barograph.testbeds.checks import check, testbed_of
 
 SCHEDULERS = ROOT / "dags" / "schedulers"
 
@@ -99,6 +99,7 @@ def _question(answers: Mapping[str, Any]) -> Question:
 def open_comparison(request: ComparisonRequest, *, new: bool, again: bool = False, rebuild: bool = False) -> Path:
     """Open the comparison's series and return its folder. Nothing is started. Raises errors with `blame`."""
     comparison = plan_comparison(request)
+    check(comparison.experiment)
     reopen = partial(reopen_comparison, comparison, new=new, again=again)
     series = open_checked(comparison.experiment, new=new, again=again, rebuild=rebuild, before_open=reopen)
     record.write(series.folder, comparison)

@@ -24,7 +24,9 @@ log = logging.getLogger(__name__)
 
 def open_requested(name: str, changes: Mapping[str, Any], *, new: bool, again: bool = False) -> Path:
     """Validate the request and open its series. Nothing is started."""
-    return open_checked(resolve_experiment(with_changes(load(name), changes)), new=new, again=again).folder
+    experiment = resolve_experiment(with_changes(load(name), changes))
+    check(experiment)
+    return open_checked(experiment, new=new, again=again).folder
 
 
 def open_checked(
@@ -37,13 +39,12 @@ def open_checked(
     build: Callable[[], None] = lambda: None,
     say: Say = log.info,
 ) -> Series:
-    """Open a series that can be run. No machine is touched.
+    """Open a series of an experiment that `check` accepted. No machine is touched.
 
     `again`: a task that has opened it is repeated. `before_open` runs once the testbed is known to be free, and before
     the remaining runs are counted and priced. `build` builds what the runs need beside the code of variants; `rebuild`:
     that code is built again, even if it failed before.
     """
-    check(experiment)
     new = not (again and _release_repeated(experiment)) and new
     require_free_testbed(experiment)
     before_open()

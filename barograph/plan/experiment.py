@@ -170,7 +170,7 @@ class Variant:
     def wait_s(self) -> int:
         """Return the seconds that Storm waits before it carries out a rebalance of this variant."""
         stated = self.parameters.get("wait_s")
-        return stated if isinstance(stated, int) else 0  # `plan.checks` refuses other values
+        return stated if isinstance(stated, int) else 0  # `testbeds.checks` refuses other values
 
     def configured(self) -> dict[str, Any]:
         """Return the parameters for the policy service: a foreign scheduler is named by its code."""

@@ -1,4 +1,4 @@
-"""A search over this repository's own commits: real comparisons through Airflow, on the fake testbed."""
+"""A search over this repository's own commits: real comparisons, on the fake testbed."""
 
 import json
 import subprocess

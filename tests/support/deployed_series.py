@@ -12,13 +12,16 @@ from barograph.machines.provision import provision, release
 from barograph.machines.reaper import require_all_released, sweep
 from barograph.plan.experiment import Experiment
 from barograph.series.series import Series
+from barograph.testbeds.checks import check
 
 
 @contextmanager
 def deployed(experiment: Experiment) -> Iterator[Series]:
     """Open a new series, acquire its machines and deploy; they are given back, whatever happens in the block."""
     require_all_released(sweep(dry_run=False, only=(experiment.testbed.name,)))
-    series = open_checked(resolve_experiment(experiment), new=True)
+    experiment = resolve_experiment(experiment)
+    check(experiment)
+    series = open_checked(experiment, new=True)
     provision(series.folder)
     try:
         deploy(series.folder)

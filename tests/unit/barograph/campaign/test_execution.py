@@ -23,6 +23,7 @@ from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, RunsFailed
 from barograph.machines import provision
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold, interruption
+from barograph.series.progress import ProgressFile
 from barograph.series.series import Series, open_series
 from barograph.series.status import initial_status
 from barograph.settings import HOLDER, ROOT, cluster_dir
@@ -393,6 +394,18 @@ def test_a_report_alone_that_a_child_makes_ends_at_its_limit(
         with pytest.raises(interruption.StepHung, match=f"{hanging} took more than"):
             child.report(series.folder, is_whole=True)
     assert limits == ["analyse", "analyse", "report"]
+
+
+def test_a_run_that_fails_before_the_deadline_comes_is_no_success(own_folders: None) -> None:
+    """No run has a record then, and the next ones are too late."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    progress = ProgressFile(series.folder)
+    progress.tell("step_failed", blame="infrastructure", message="a machine is lost")
+    progress.tell("deadline", reason="the night is over")
+    child.report(series.folder, is_whole=True)
+    with pytest.raises(RunsFailed, match="a machine is lost") as failed:
+        child.report(series.folder, is_whole=False)
+    assert failed.value.blame == "infrastructure"
 
 
 def test_the_parent_of_a_refused_child_stores_nothing_that_another_writes(

@@ -6,6 +6,10 @@ import pytest
 
 from barograph import cli
 from barograph.cli.check import experiments_of_this_box
+from barograph.cli.preparation import prepare
+from barograph.cli.terminal import stdout_console
+from barograph.machines.opening import open_requested
+from barograph.series import hold
 from barograph.testbeds import checks
 from inventory.leases import registry
 from tests.support.fakes.testbed import FakeTestbed
@@ -71,6 +75,19 @@ def test_bad_options_are_said_before_anything_is_rented(
     screen = capsys.readouterr()
     assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1
     assert registry.read_all() == () and not (tmp_path / "results").exists()
+
+
+def test_a_testbed_is_checked_once_before_a_series_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a provider that is many requests, among others' machines a login on each."""
+    checked: list[int] = []
+    monkeypatch.setattr(FakeTestbed, "check", lambda _testbed, requests: checked.append(len(requests)))
+    monkeypatch.setattr("barograph.cli.preparation.java.require", lambda: None)
+    changes = {"testbed": "fake", "variants": ["stela"]}
+    series = prepare("stela/star", changes, new=True, console=stdout_console())
+    hold.drop(series.folder)
+    assert len(checked) == 1
+    open_requested("stela/star", changes, new=True)
+    assert len(checked) == 2
 
 
 def test_check_says_what_it_may_cost_and_that_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
