@@ -47,7 +47,7 @@ SIDE_BY_SIDE := lint cluster analyses testbeds airflow cloud unit java
 night: ## everything, and the tests that others cover in less time
 	@$(MAKE) --no-print-directory test LONG=1
 
-test: setup  ## everything: linters, Java and Python tests, a real experiment through Airflow
+test: setup  ## everything: linters, Java and Python tests, a real experiment on Storm
 	@$(SUDO) rm -rf $(JUNIT)
 	@status=0; $(MAKE) --no-print-directory --jobs=$(CHAINS) --keep-going $(SIDE_BY_SIDE) || status=1; \
 		$(MAKE) --no-print-directory experiments || status=1; $(BIN)/python .ci/timings.py $(JUNIT); exit $$status
@@ -68,7 +68,7 @@ testbeds: bootstrap  ## of machines: testbeds, and what a cluster on one of them
 cluster: bootstrap  ## of machines: Storm on them, and how software comes to them
 	$(call part,cluster,tests/integration $(addprefix --ignore=,$(TESTBEDS)) $(PARTS),0)
 
-experiments: bootstrap  ## whole experiments, on the local testbed and on machines rented from EC2 on this box
+experiments: bootstrap  ## star on the local testbed; LONG=1: whole experiments, also on machines rented from EC2 on this box
 	$(call part,experiments,$(WITH_MACHINES) -m e2e,0)
 
 analyses: bootstrap  ## the tests with Spark or a browser, in one process: they share a session and the golden series

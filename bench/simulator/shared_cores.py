@@ -118,7 +118,6 @@ class Outcome:
     variant: str
     before: float  # tuples/s at all sinks
     after: float
-    wanted_before: Mapping[str, float]
     wanted_after: Mapping[str, float]
 
     @property
@@ -166,7 +165,7 @@ def _outcome(experiment: Experiment, variant: Variant, left: float, overhead_ms:
     sinks = waiting_shape(experiment, variant).sinks
     before, after = layouts(experiment, variant, left, overhead_ms)
     first, then = (sum(each.found.served[sink] for sink in sinks) for each in (before, after))
-    return Outcome(variant.name, first, then, before.found.wanted, after.found.wanted)
+    return Outcome(variant.name, first, then, after.found.wanted)
 
 
 def waiting_shape(experiment: Experiment, variant: Variant) -> capacity.Topology:

@@ -17,6 +17,7 @@ from scheduler_plugins.service.samples import MachineSamples
 
 NEEDED: dict[str, dict[str, Any]] = {"foreign": {"scheduler": "org.example.Theirs"}}
 FOLDER = Path(__file__).parent / "schedule_cases"
+OPTIONAL = ("release", "scheduler", "rebalance", "wait_s")  # parts of an answer
 
 
 def case_of(path: Path) -> dict[str, Any]:
@@ -88,6 +89,8 @@ def test_a_decision_survives_the_way_to_the_bridge(case: dict[str, Any]) -> None
     answer = answer_of(decision_of(case["answer"]), "d17", "any")
     body = json.loads(json.dumps(answer_json(answer)))
     assert from_json(Answer, body) == answer == answer_of(decision_of(body), "d17", "any")
+    given = from_json(Answer, case["answer"])
+    assert [getattr(answer, name) for name in OPTIONAL] == [getattr(given, name) for name in OPTIONAL]
 
 
 def decision_of(answer: dict[str, Any]) -> Decision:

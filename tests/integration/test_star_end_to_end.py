@@ -1,4 +1,4 @@
-"""The main job for real: machines, Ansible, Storm, both policies, Airflow, Spark, a report; as a user starts it."""
+"""The main job for real: machines, Ansible, Storm, both policies, Spark, a report; as a user starts it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")
-def series(tmp_path_factory: pytest.TempPathFactory, repository_root: Path) -> Path:
+def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = tmp_path_factory.mktemp("results")
     command = [
         sys.executable,
@@ -39,11 +39,6 @@ def series(tmp_path_factory: pytest.TempPathFactory, repository_root: Path) -> P
     assert answer.startswith("Stela's throughput after the scale-out was ")
     assert last == f"report: {folder / 'report.html'}"
     return folder
-
-
-@pytest.fixture(scope="module")
-def repository_root() -> Path:
-    return Path(__file__).resolve().parents[2]
 
 
 def document(run: Path) -> dict[str, Any]:

@@ -20,4 +20,4 @@ def require_known(group: str, sentences: Mapping[str, str]) -> None:
         text = json.dumps({**known, group: plain}, indent=1, ensure_ascii=False, sort_keys=True)
         FILE.write_text(f"{text}\n")
     else:
-        assert plain == known.get(group, {}), f"read the change, then: BAROGRAPH_SENTENCES=write pytest -k {group}"
+        assert plain == known.get(group, {}), "read the change, then: BAROGRAPH_SENTENCES=write pytest -k sentences"

@@ -1,7 +1,7 @@
 """A testbed `fake` and a Storm on it, in memory, with faults by name: the harness without machines, in no time.
 
-`register` adds them to the product's dicts. tests/conftest.py calls it for the tests' own process, and `site/` for
-every Python that has it on PYTHONPATH, as those have that tests start.
+`add_testbed` and `add_context` add them to the product's dicts. tests/conftest.py calls both for the tests' own
+process, and `site/` for every Python that has it on PYTHONPATH, as those have that tests start.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,6 +23,25 @@ def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
     environment = ui_environment(tmp_path, 8123)
     assert environment["AIRFLOW__API__HOST"] == "127.0.0.1" and environment["AIRFLOW__API__PORT"] == "8123"
     assert environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"].startswith("http://127.0.0.1:8123/")
+
+
+AS_AIRFLOW_READS_THEM = """
+import json, sys
+from airflow.cli.cli_parser import get_parser
+parts = [vars(get_parser().parse_args(part)) for part in json.loads(sys.argv[1])]
+print(json.dumps([{name: part.get(name) for name in ("subcommand", "host", "skip_serve_logs")} for part in parts]))
+"""
+
+
+def test_no_part_of_it_has_a_server_beyond_loopback(tmp_path: Path) -> None:
+    """Airflow's log servers listen on every address. Sockets: tests/dags/test_leaks_under_airflow.py."""
+    argv = [sys.executable, "-c", AS_AIRFLOW_READS_THEM, json.dumps(ui.PARTS)]
+    done = subprocess.run(argv, env=ui_environment(tmp_path, 8123), capture_output=True, text=True, check=True)
+    parts = {part["subcommand"]: part for part in json.loads(done.stdout.splitlines()[-1])}
+    assert parts["api-server"]["host"] == "127.0.0.1"
+    assert all(part["host"] in (None, "127.0.0.1") for part in parts.values()), parts
+    assert all(part["skip_serve_logs"] in (None, True) for part in parts.values()), parts
+    assert parts["scheduler"]["skip_serve_logs"] and parts["triggerer"]["skip_serve_logs"]
 
 
 def test_the_password_is_new_and_private(tmp_path: Path) -> None:
