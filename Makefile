@@ -74,7 +74,7 @@ experiments: bootstrap  ## star on the local testbed; LONG=1: whole experiments,
 analyses: bootstrap  ## the tests with Spark or a browser, in one process: they share a session and the golden series
 	$(call part,analyses,--ignore=tests/dags -m "(spark or browser) and not integration and not e2e")
 
-airflow: bootstrap  ## whole DAGs in Airflow on the fake testbed
+airflow: bootstrap  ## commands, and whole DAGs in Airflow, on the fake and simulated testbeds
 	$(call part,airflow,tests/dags,0)
 
 unit: bootstrap  ## every other Python test that needs no emulated machines, two at a time
