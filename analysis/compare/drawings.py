@@ -12,8 +12,8 @@ from analysis.compare.question import Pair
 from analysis.compare.result import Comparison, MetricRow, Verdict
 from analysis.metrics import definitions
 from analysis.report.figures import points, style, throughput_timeline
-from analysis.report.figures.chart import Axis, Chart, End, Panel, categories
-from analysis.report.figures.marks import Bar, Dot, Interval, Line, Mark
+from analysis.report.figures.chart import Chart, ChartAxis, End, Panel, categories
+from analysis.report.figures.marks import Bar, Dot, Line, Mark, Whisker
 from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import SeriesData
 
@@ -70,13 +70,13 @@ def forest(comparison: Comparison) -> Chart | None:
         }  # fmt: skip
         marks += [
             Bar([Spot(position, floor, end=-floor)], style.FAINT, thickness=0.68, alpha=0.55),
-            Interval([Spot(position, low, end=high)], colour, width=2.2, alpha=1.0),
+            Whisker([Spot(position, low, end=high)], colour, width=2.2, alpha=1.0),
             Dot([Spot(position, middle, values)], colour, row.words, row.about, size=6.5),
         ]
         ends.append(End(f"{sentence.difference_text(row)} {sentence.interval_text(row)}", colour, position))
     a, b = comparison.question.a.label, comparison.question.b.label
     names = categories([row_label(comparison, row) for row in rows])
-    percent = Axis(f"{b} against {a} (% of {a})", margin=0.12)
+    percent = ChartAxis(f"{b} against {a} (% of {a})", margin=0.12)
     panel = Panel(marks, x=names, y=percent, flipped=True, rules=[0.0], ends=ends)
     name = "ranges over seeds" if comparison.simulated else "95 % intervals"
     columns = [column for column in FOREST if not (comparison.simulated and column.name in OF_TESTS)]
@@ -132,8 +132,8 @@ def _pairs(comparison: Comparison, row: MetricRow) -> Panel:
         Dot(spots, colour, side.label, "run", size=5)
         for spots, colour, side in zip(dots, SIDE_COLOURS, sides, strict=True)
     ]
-    y = Axis(low=min(numbers) - 1, high=max(numbers) + 1) if len(numbers) == 1 else Axis()
-    return Panel([*joins, *marks], title, Axis(low=-0.35, high=1.35, ticks=names, has_grid=False), y)
+    y = ChartAxis(low=min(numbers) - 1, high=max(numbers) + 1) if len(numbers) == 1 else ChartAxis()
+    return Panel([*joins, *marks], title, ChartAxis(low=-0.35, high=1.35, ticks=names, has_grid=False), y)
 
 
 # Throughput over time.

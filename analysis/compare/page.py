@@ -107,7 +107,7 @@ def content(paths: SeriesPaths, found: Comparison) -> PageContent:
 
 
 def _blocks(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> Iterator[Block]:
-    trust = words.model_sentence(rows(paths, "runs"), paths.root)
+    trust = page.folded(words.model_sentence(rows(paths, "runs"), paths.root))
     for text in found.sentence.split(sentence.BETWEEN_TOPOLOGIES):
         yield Sentence(text, "answer")
     end = str((read_json_or_none(paths.root / SUFFICIENT_FILE) or {}).get("said") or "")
@@ -224,8 +224,9 @@ def _timelines(paths: SeriesPaths, found: Comparison) -> list[Figure]:
     for name in list(dict.fromkeys(row.topology for row in found.rows if row.metric != RUNS_FAILED)) or [""]:
         drawing = drawings.throughput_panels(found, series_data.collect(paths, name or None))
         if drawing:
-            suffix, heading = (f"_{name}", f"{title}: {small_tables.topology_words(name)}") if name else ("", title)
-            figures.append(page_figure(f"comparison_throughput{suffix}", heading, caption, drawing))
+            heading = f"{title}: {small_tables.topology_words(name)}" if name else title
+            file_name = f"comparison_throughput{small_tables.topology_suffix(name)}"
+            figures.append(page_figure(file_name, heading, caption, drawing))
     return figures
 
 

@@ -28,7 +28,17 @@ from analysis.nights.timelines import CURRENT_STATUSES, Timeline, first_page_tim
 from analysis.numerals import MISSING, number
 from analysis.report import words
 from analysis.report.markup import bold, code, element, joined, link, small
-from analysis.report.page import Block, Definitions, Folded, Items, PageContent, Section, Sentence, Warnings
+from analysis.report.page import (
+    Block,
+    Definitions,
+    Folded,
+    Items,
+    PageContent,
+    Section,
+    Sentence,
+    Warnings,
+    folded,
+)
 from analysis.report.table import Across, Heading, ResultTable, columns
 from barograph.plan.experiment import SIMULATED
 
@@ -52,7 +62,7 @@ def trust(night: Night, root: Path) -> list[str]:
     sentence = words.model_sentence_of_series(
         root.parent.parent / one.series for one in night.experiments if one.series
     )
-    return [sentence] if sentence else []
+    return [folded(sentence)] if sentence else []
 
 
 def model_note(night: Night) -> str:

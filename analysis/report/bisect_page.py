@@ -54,13 +54,14 @@ def content(search: Mapping[str, Any], trust: str) -> PageContent:
     if reference["words"]:
         words = joined(["BAD against GOOD: ", _words(reference), "."])
         between = [Sentence(words), interval(reference, place, reference["value"]), *between]
+    trust_lines = [page.folded(trust)] if trust else []
     return PageContent(
         title=f"first bad commit, {search['about']}",
         heading="Which commit made it worse",
         meta=f"{search['about']} · {search['experiment']} · search {search['id']}"
         + ("" if search["over"] else " · under way"),
         blocks=[
-            Section("In short", [Sentence(f"{answer[0].upper()}{answer[1:]}."), Warnings([trust] if trust else [])]),
+            Section("In short", [Sentence(f"{answer[0].upper()}{answer[1:]}."), Warnings(trust_lines)]),
             Section("Commits", between),
         ],
     )

@@ -136,7 +136,7 @@ def content(
         if simulated_only or not figure.is_simulated
     ]  # fmt: skip
     runs = [run for paths in series.values() for run in rows(paths, "runs")]
-    trust = words.model_sentence(runs, *(paths.root for paths in series.values()))
+    trust = page.folded(words.model_sentence(runs, *(paths.root for paths in series.values())))
     claims = [ledger_row(row, simulated=simulated_only) for row in ledger]
     absence = "not simulated" if simulated_only else "not run"
     panels = [_panels(number, figure, run, data, sweeps, absence) for number, figure in enumerate(figures, start=1)]

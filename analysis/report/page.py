@@ -169,7 +169,7 @@ def _with_files(blocks: Iterable[Any]) -> Iterator[Any]:
 
 
 def folded(text: str) -> Markup:
-    """Return the first line, and the others behind a summary."""
+    """Return the first line of a model's sentence (words.model_sentence), and the others behind a summary."""
     first, _, rest = text.partition("\n")
     if not rest:
         return escape(text)
@@ -184,5 +184,5 @@ def _environment() -> Environment:
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.globals |= {"folded": folded, "kind_of": lambda block: type(block).__name__}
+    environment.globals["kind_of"] = lambda block: type(block).__name__
     return environment

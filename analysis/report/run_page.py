@@ -104,7 +104,7 @@ def content(
             ]
         ),
         blocks=[
-            Definitions([(name, page.folded(value)) for name, value in run_facts]),
+            Definitions([(name, page.folded(value) if name == "simulated" else value) for name, value in run_facts]),
             *([Section("What went wrong", [Warnings(errors[:MOST_ROWS]), *remark])] if errors else []),
             *_measured(run_id, run_paths, tables, measurements, outcomes),
             Section("Decisions", _decisions(run_id, outcomes)),

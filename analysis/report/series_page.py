@@ -208,7 +208,7 @@ def _blocks(
     reports: Sequence[TopologyReport], event: Heading | None,
 ) -> Iterator[Block]:  # fmt: skip
     of_model = any(map(is_simulated, runs))
-    trust = words.model_sentence(runs, paths.root)
+    trust = page.folded(words.model_sentence(runs, paths.root))
     first, has_several = reports[0], len(reports) > 1
     variants = series_data.order_variants({run["variant"] for run in runs if run["status"] == "complete"})
     legend = [(style.display_name(name), colour) for name, colour in style.colours(variants).items()]

@@ -50,7 +50,7 @@ def content(data: SweepData, trust: str) -> PageContent:
     ]  # fmt: skip
     if number := len(data.failures):
         blocks.append(Sentence(f"{number} failure{'' if number == 1 else 's'}: see below. What failed is in no curve."))
-    blocks.append(Warnings(list(filter(None, (trust, data.other_code)))))
+    blocks.append(Warnings(list(filter(None, (page.folded(trust), data.other_code)))))
     return PageContent(
         title=f"{data.experiment}, sweep",
         heading=data.title,

@@ -22,7 +22,8 @@ C_LIBRARY = ctypes.CDLL(None)
 
 
 def stdout_console() -> Console:
-    return Console(file=sys.stdout)
+    """Return the console of stdout: square brackets are text, such as those in a commit's subject or an error."""
+    return Console(file=sys.stdout, markup=False)
 
 
 def line_printer(console: Console) -> Say:
@@ -34,10 +35,10 @@ def line_printer(console: Console) -> Say:
     return say
 
 
-def plain_table(*columns: str, dense: bool = False) -> Table:
-    """Return a table without lines; long cells are folded. `dense`: with one space between its many columns."""
+def plain_table(*columns: str) -> Table:
+    """Return a table without lines; long cells are folded."""
     folded = (Column(name, overflow="fold") for name in columns)
-    return Table(*folded, box=None, pad_edge=False, collapse_padding=dense)
+    return Table(*folded, box=None, pad_edge=False)
 
 
 def result_table(table: ResultTable) -> Table:

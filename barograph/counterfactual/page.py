@@ -153,7 +153,7 @@ def warnings(paths: SeriesPaths, home: Path) -> list[str]:
     calibrations lie beside it."""
     runs = small_tables.rows(paths, "runs")
     is_model = any(is_simulated(run) for run in runs if run["run_id"] == RECORDED)
-    remarks = (words.model_sentence(runs, home), SIMULATED_ITSELF if is_model else "")
+    remarks = (page.folded(words.model_sentence(runs, home)), SIMULATED_ITSELF if is_model else "")
     return [each for each in remarks if each]
 
 

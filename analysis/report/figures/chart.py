@@ -24,7 +24,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """An axis; a limit of None is set by the marks. `ticks`: for names or hours."""
 
     label: str = ""
@@ -42,8 +42,8 @@ class Axis:
 class Panel:
     marks: Sequence[Mark] = ()
     title: str = ""
-    x: Axis = Axis()
-    y: Axis = Axis()
+    x: ChartAxis = ChartAxis()
+    y: ChartAxis = ChartAxis()
     flipped: bool = False
     title_colour: str = INK
     rules: Sequence[float] = ()  # lines across y
@@ -96,24 +96,24 @@ class Chart:
         return rows([trace for _, _, trace in self.traces()], self.columns, self.name_column)
 
 
-def categories(names: Sequence[str], label: str = "", **settings: Any) -> Axis:
+def categories(names: Sequence[str], label: str = "", **settings: Any) -> ChartAxis:
     """Return an axis of names, at 0, 1, 2 …"""
-    return Axis(label, -0.6, len(names) - 0.4, dict(enumerate(names)), has_grid=False, **settings)
+    return ChartAxis(label, -0.6, len(names) - 0.4, dict(enumerate(names)), has_grid=False, **settings)
 
 
-def row_panel(variants: Iterable[str], marks: Sequence[Mark], y: Axis, rules: Sequence[float] = ()) -> Panel:
+def row_panel(variants: Iterable[str], marks: Sequence[Mark], y: ChartAxis, rules: Sequence[float] = ()) -> Panel:
     """Return a row a variant, the first one on top; names at the left."""
     return Panel(marks, x=categories([display_name(name) for name in variants]), y=y, flipped=True, rules=rules)
 
 
-def time_axis(first_s: float, last_s: float, since: str, label: str = "time since {} ({})") -> Axis:
+def time_axis(first_s: float, last_s: float, since: str, label: str = "time since {} ({})") -> ChartAxis:
     """Return a time axis; a long one is labelled in hours with ticks at whole hours, but its values stay in seconds."""
     hours = (last_s - first_s) / 3600.0
     if hours < HOURS_FROM:
-        return Axis(label.format(since, "s"), first_s, last_s, has_grid=False)
+        return ChartAxis(label.format(since, "s"), first_s, last_s, has_grid=False)
     days = ceil(hours / 24 / MOST_TICKS)
     step = next((step for step in (0.5, 1, 2, 3, 6, 12) if hours <= MOST_TICKS * step), 24 * days)
     ticks = [step * i for i in range(ceil(first_s / 3600 / step), int(last_s // (3600 * step)) + 1)]
-    return Axis(
+    return ChartAxis(
         label.format(since, "h"), first_s, last_s, {3600.0 * tick: f"{tick:g}" for tick in ticks}, has_grid=False
     )

@@ -4,8 +4,8 @@ import re
 from statistics import median
 
 from analysis.report.figures import style
-from analysis.report.figures.chart import Axis, Chart, Panel, categories
-from analysis.report.figures.marks import Dot, Interval, Mark, Stroke
+from analysis.report.figures.chart import Chart, ChartAxis, Panel, categories
+from analysis.report.figures.marks import Dot, Mark, Stroke, Whisker
 from analysis.report.figures.points import Column, Row, Spot
 from analysis.report.figures.series_data import Load, SeriesData
 
@@ -40,7 +40,7 @@ def chart(data: SeriesData) -> Chart | None:
         title = style.display_name(variant)
         marks = [mark for phase in OFFSETS for mark in _phase(samples, phase, machines, title, colour)]
         x = categories(names, tick_size=8.5 if len(machines) < MANY_MACHINES else 7.5)
-        panels.append(Panel(marks, title, x, Axis(low=0.0, high=top), title_colour=colour))
+        panels.append(Panel(marks, title, x, ChartAxis(low=0.0, high=top), title_colour=colour))
     return Chart(
         "CPU utilisation of every machine before and after the scale event", COLUMNS, panels,
         (2.5 if rows < 3 else 1.7) * rows + 0.4, min(ABREAST, len(panels)), shares="y",
@@ -73,7 +73,7 @@ def _phase(loads: list[Load], phase: str, machines: list[str], name: str, colour
             medians.append(Spot(offset, median(values), row))
     shade = colour if phase == "after" else style.GREY
     return [
-        Interval(intervals, shade, width=4, alpha=0.22),
+        Whisker(intervals, shade, width=4, alpha=0.22),
         Dot(spots, shade, size=4, is_hollow=phase == "before", label=phase),
         Stroke(medians, shade, half=0.13, width=1.6),
         Mark(spots, colour, name, "run"),

@@ -14,7 +14,7 @@ from itertools import product
 
 from analysis.record.event_timeline import event_order
 from analysis.report.figures import style
-from analysis.report.figures.chart import Axis, Chart, Panel, categories, row_panel
+from analysis.report.figures.chart import Chart, ChartAxis, Panel, categories, row_panel
 from analysis.report.figures.marks import Bar, Dot, Mark, Text
 from analysis.report.figures.points import Column, Row, Spot
 from analysis.report.figures.series_data import EventTime, SeriesData
@@ -40,7 +40,7 @@ def convergence_chart(data: SeriesData) -> Chart | None:
     if not data.times:
         return None
     events = sorted({time.event_id for time in data.times}, key=event_order)
-    x = Axis(low=0.0, high=1.22 * max(time.seconds for time in data.times))
+    x = ChartAxis(low=0.0, high=1.22 * max(time.seconds for time in data.times))
     panels = [
         replace(convergence_panel(data, event, definition), title=title, y=x)
         for event, (definition, title) in product(events, DEFINITION_TITLES.items())
@@ -61,7 +61,7 @@ def convergence_panel(data: SeriesData, event: str, definition: str) -> Panel:
     values: Row = {"event": data.label(event), "definition": DEFINITION_TITLES[definition]}
     marks = _bars(data, times, "convergence_s", values, thickness=0.6, room=0.44)
     high = 1.25 * max((time.seconds for time in data.times if time.definition == definition), default=0.0)
-    return row_panel(data.variants, marks, Axis("convergence time (s)", 0.0, high or None))
+    return row_panel(data.variants, marks, ChartAxis("convergence time (s)", 0.0, high or None))
 
 
 def downtime_chart(data: SeriesData) -> Chart | None:
@@ -72,7 +72,7 @@ def downtime_chart(data: SeriesData) -> Chart | None:
     ]
     if not events:
         return None
-    y = Axis(low=0.0, high=_top([down for down in data.downtimes if down.event_id in events]))
+    y = ChartAxis(low=0.0, high=_top([down for down in data.downtimes if down.event_id in events]))
     panels = [replace(downtime_panel(data, event), title=kinds[event].label, y=y) for event in events]
     panels[0] = replace(panels[0], y=replace(y, label="downtime (s)"))
     return Chart(
@@ -85,7 +85,7 @@ def downtime_panel(data: SeriesData, event_id: str) -> Panel:
     downs = [down for down in data.downtimes if down.event_id == event_id]
     marks = _bars(data, downs, "downtime_s", {"event": data.label(event_id)}, thickness=0.55, room=0.42)
     x = categories([style.multiline_name(variant) for variant in data.variants])
-    return Panel(marks, x=x, y=Axis("downtime (s)", 0.0, _top(downs)))
+    return Panel(marks, x=x, y=ChartAxis("downtime (s)", 0.0, _top(downs)))
 
 
 def _top(downs: Sequence[EventTime]) -> float:

@@ -101,7 +101,7 @@ class Dot(Mark):
 
 
 @dataclass(frozen=True)
-class Interval(Mark):
+class Whisker(Mark):
     """A straight bar along y, from each spot's y to its end."""
 
     width: float = 5.0

@@ -22,17 +22,17 @@ from analysis.claims.statements import RATIOS, Claim, load_claims
 from analysis.metrics.definitions import metric
 from analysis.record.event_timeline import FIRST_EVENT
 from analysis.report.figures import event_times, style, sweep_curves, throughput_timeline
-from analysis.report.figures.chart import Axis, Chart, Panel, row_panel
+from analysis.report.figures.chart import Chart, ChartAxis, Panel, row_panel
 from analysis.report.figures.marks import (
     ARROW_DOWN,
     ARROW_LEFT,
     ARROW_RIGHT,
     ARROW_UP,
     Dot,
-    Interval,
     Line,
     Mark,
     Stroke,
+    Whisker,
 )
 from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import Level, RunNumber, SeriesData
@@ -109,13 +109,13 @@ def _spread(
     values = {column: middle}
     if estimate is not None:
         ends = estimate.interval()
-        marks.append(Interval([Spot(position, ends[0], end=ends[1])], colour))
+        marks.append(Whisker([Spot(position, ends[0], end=ends[1])], colour))
         values |= dict(zip(end_columns, ends, strict=True))
     return [*marks, Stroke([Spot(position, middle, values)], colour, name, "mean")]
 
 
 def _measured(
-    data: SeriesData, runs: Mapping[str, Sequence[Measured]], columns: Sequence[Column], y: Axis,
+    data: SeriesData, runs: Mapping[str, Sequence[Measured]], columns: Sequence[Column], y: ChartAxis,
     rules: Sequence[float] = (),
 ) -> Panel:  # fmt: skip
     """Return the runs of each variant with their mean and, if they were measured, its interval."""
@@ -131,7 +131,7 @@ def _numbers(data: SeriesData, column: Column) -> Panel:
     """Return the panel of a measurement without a comparison."""
     every = data.numbers.get(column.name, ())
     runs = {name: [(each.value, each.run_id) for each in every if each.variant == name] for name in data.variants}
-    return _measured(data, runs, (column, *INTERVAL), Axis(f"{column.label} ({column.unit})", low=0.0))
+    return _measured(data, runs, (column, *INTERVAL), ChartAxis(f"{column.label} ({column.unit})", low=0.0))
 
 
 def _gain(level: Level) -> float | None:
@@ -147,7 +147,7 @@ def _ranked(data: SeriesData, column: Column, measured: Callable[[Level], float 
 
     gains = {name: fmean([gain for gain, _ in runs(name, _gain)] or [-inf]) for name in data.variants}
     order = sorted(data.variants, key=lambda name: gains[name], reverse=True)
-    y = Axis(f"{column.label} ({column.unit})", has_zero=column is LEVEL, margin=0.12)
+    y = ChartAxis(f"{column.label} ({column.unit})", has_zero=column is LEVEL, margin=0.12)
     columns = (column, *_interval_columns(column))
     return _measured(data, {name: runs(name, measured) for name in order}, columns, y, () if column is LEVEL else [0.0])
 
@@ -178,7 +178,7 @@ def _changes(data: SeriesData, name: str) -> Panel:
         if claim := _stated(data.experiment, name, variant):
             mark, arrow = stated_mark(claim)
             marks.append(_mark(position, claim.stated, style.INK, words, mark, ALONG_X[arrow] if arrow else "D"))
-    return row_panel(variants, marks, Axis(f"{metric(name).words} ({CHANGE.label}, %)"), [0.0])
+    return row_panel(variants, marks, ChartAxis(f"{metric(name).words} ({CHANGE.label}, %)"), [0.0])
 
 
 def _mark(position: int, value: float, colour: str, name: str, mark: str, marker: str | int) -> Mark:
@@ -225,11 +225,11 @@ def _cpu_machines(data: SeriesData) -> Panel:
         ]
         if len(spots) >= EDGES:
             low, middle, high = quantiles([spot.y for spot in spots], n=4)
-            marks.append(Interval([Spot(position, low, end=high)], colour, width=7))
+            marks.append(Whisker([Spot(position, low, end=high)], colour, width=7))
             marks.append(Stroke([Spot(position, middle)], colour))
         if spots:
             marks.append(Dot(spots, colour, name, "machine", size=3.5, alpha=0.5))
-    return row_panel(data.variants, marks, Axis(f"{CPU.label} ({CPU.unit})", 0.0, 105.0))
+    return row_panel(data.variants, marks, ChartAxis(f"{CPU.label} ({CPU.unit})", 0.0, 105.0))
 
 
 def _throughput(data: SeriesData) -> Panel:
@@ -310,7 +310,7 @@ def _sweep_panel(published: publications.Panel, data: SweepData | None) -> Panel
     label = fill(f"{info.words} ({'% over the default' if kind.is_change else info.value_unit})", LABEL_CHARACTERS)
     return replace(
         panel, title=published.title, x=replace(panel.x, label=AXIS_WORDS.get(x.paths[0], short_name(x.paths[0]))),
-        y=Axis(label) if kind.is_change else Axis(label, 0.0, 1.08 * max(run.value for run in runs) or 1.0),
+        y=ChartAxis(label) if kind.is_change else ChartAxis(label, 0.0, 1.08 * max(run.value for run in runs) or 1.0),
         rules=[0.0] if kind.is_change else (),
         marks=[*panel.marks, *(_stated_lines(data, kind, x) if kind.is_change else ())],
     )  # fmt: skip

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from analysis.report.figures.chart import Axis, Chart, End, Panel
+from analysis.report.figures.chart import Chart, ChartAxis, End, Panel
 from analysis.report.figures.marks import Cells, Events, Moment
 from analysis.report.figures.points import Column, Drawing, Spot, Trace
 from analysis.report.figures.style import FAINT, GREY, INK, PALETTE
@@ -202,7 +202,7 @@ def _finish(axes: Axes, panel: Panel, chart: Chart) -> None:
         axes.legend(loc="upper left", frameon=False, ncols=2, handletextpad=0.2, fontsize=8.5)
 
 
-def _scale(axes: Axes, side: str, axis: Axis, is_inverted: bool, values: Sequence[float]) -> None:
+def _scale(axes: Axes, side: str, axis: ChartAxis, is_inverted: bool, values: Sequence[float]) -> None:
     axes.set(**{f"{side}label": axis.label})
     if axis.is_log:
         axes.set(**{f"{side}scale": "log"})

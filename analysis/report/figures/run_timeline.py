@@ -8,7 +8,7 @@ from statistics import fmean
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import style
-from analysis.report.figures.chart import Axis, Chart, End, Panel, time_axis
+from analysis.report.figures.chart import Chart, ChartAxis, End, Panel, time_axis
 from analysis.report.figures.marks import Cells, Dot, Line, Mark, events
 from analysis.report.figures.points import Column, Spot
 
@@ -110,7 +110,7 @@ def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> Pane
         ends.append(End("the policy decides", DECIDES, 0.0))
     label = "rate (tuples/s)" if is_labelled else "tuples/s"
     return Panel(
-        marks, y=Axis(label, 0.0, top), spans=data.parts, ends=ends if is_labelled else (), height_in=height_in
+        marks, y=ChartAxis(label, 0.0, top), spans=data.parts, ends=ends if is_labelled else (), height_in=height_in
     )
 
 
@@ -125,7 +125,7 @@ def _queues(data: RunData) -> Panel:
         ends.append(End(name, colour, line[-1][1]))
     top = 1.08 * max((w for name in longest for _, w in data.queues[name]), default=0.0) or 1.0
     marks.append(events(data.marks, is_labelled=False, is_told=False))
-    return Panel(marks, y=Axis("waiting (tuples)", 0.0, top), spans=data.parts, ends=ends, height_in=QUEUES_IN)
+    return Panel(marks, y=ChartAxis("waiting (tuples)", 0.0, top), spans=data.parts, ends=ends, height_in=QUEUES_IN)
 
 
 def _cpu(data: RunData) -> list[Panel]:
@@ -150,7 +150,9 @@ def _cpu(data: RunData) -> list[Panel]:
     ticks = {float(row): name for row, name in enumerate(machines) if row % step == 0}
     event_lines = events(data.marks, is_labelled=False, is_told=False, colour="white")
     height = min(3.6, 0.35 + 0.17 * len(machines))
-    return [Panel([map_of, *marks, event_lines], y=Axis(ticks=ticks, tick_size=7.5, has_grid=False), height_in=height)]
+    return [
+        Panel([map_of, *marks, event_lines], y=ChartAxis(ticks=ticks, tick_size=7.5, has_grid=False), height_in=height)
+    ]
 
 
 def _spots(data: RunData, line: Windows, column: str) -> list[Spot]:

@@ -16,8 +16,8 @@ from math import ceil, nan
 
 from analysis.metrics.definitions import metric
 from analysis.report.figures import style
-from analysis.report.figures.chart import Axis, Chart, Panel
-from analysis.report.figures.marks import ARROW_UP, Dot, Interval, Line, Mark
+from analysis.report.figures.chart import Chart, ChartAxis, Panel
+from analysis.report.figures.marks import ARROW_UP, Dot, Line, Mark, Whisker
 from analysis.report.figures.points import Column, Spot, Value
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
 from analysis.stats.effect import Summary
@@ -75,7 +75,7 @@ def chart(data: SweepData, event_id: str, name: str) -> Chart | None:
     for steps in panels_of(data, axes)[:MOST_PANELS]:
         panel_runs = [run for run in runs if tuple(run.steps[axis] for axis in axes.panels) == steps]
         title = "\n".join(data.axes[axis].words(step) for axis, step in zip(axes.panels, steps, strict=True))
-        panels.append(replace(panel(data, axes, panel_runs), title=title, y=Axis(has_zero=True)))
+        panels.append(replace(panel(data, axes, panel_runs), title=title, y=ChartAxis(has_zero=True)))
     columns = min(ABREAST, len(panels))
     units = {"value": (words, unit), "low": ("from", unit), "high": ("to", unit), "at_least": ("to at least", unit)}
     first = Column("x", x.name, kind="number" if x.is_numeric else "word")
@@ -99,10 +99,10 @@ def panel(data: SweepData, axes: Layout, runs: Sequence[SweepRun]) -> Panel:
         marks += _line(x, name, colour, line_runs, shift)
     if x.is_numeric:
         values: list[float] = [step[0] for step in x.steps]
-        return Panel(marks, x=Axis(is_log=min(values) > 0 and max(values) / min(values) >= WIDE_RATIO))
+        return Panel(marks, x=ChartAxis(is_log=min(values) > 0 and max(values) / min(values) >= WIDE_RATIO))
     names = [str(step[0]) for step in x.steps]
     ticks = {float(i): name if len(name) <= 16 else f"{name[:15]}…" for i, name in enumerate(names)}
-    return Panel(marks, x=Axis(ticks=ticks))
+    return Panel(marks, x=ChartAxis(ticks=ticks))
 
 
 def _lines(
@@ -144,7 +144,7 @@ def _line(x: SweepAxis, name: str, colour: str, by_step: dict[int, list[SweepRun
             dots.append(Spot(place, run.value, values, run_id, is_bound=run.censored))
     return [
         Line(gapped, colour, label=name, width=1.8, marker="o"),
-        Interval(ranges, colour, width=1.1, alpha=1.0),
+        Whisker(ranges, colour, width=1.1, alpha=1.0),
         Dot(arrows, colour, marker=ARROW_UP, size=6),
         Mark(middles, colour, name, "middle of the runs"),
         Dot(dots, colour, name, "run", marker=".", size=3, alpha=0.45),

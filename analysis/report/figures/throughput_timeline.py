@@ -12,7 +12,7 @@ from statistics import median
 
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.report.figures import style
-from analysis.report.figures.chart import Axis, Chart, End, Panel, time_axis
+from analysis.report.figures.chart import Chart, ChartAxis, End, Panel, time_axis
 from analysis.report.figures.marks import Band, Line, Mark, events, moments
 from analysis.report.figures.points import Column, Spot, Value
 from analysis.report.figures.series_data import Line as RunLine
@@ -74,7 +74,7 @@ def panel(data: SeriesData, variants: Sequence[str], label: str, *, has_levels: 
         ends.append(End(text, style.GREY, offered[-1][1]))
     marks.append(events(data.own_marks))
     origin = "the first event" if len(moments(data.marks)) > 1 else "the request"
-    return Panel(marks, x=_time_axis(data, origin), y=Axis(label, 0.0), ends=ends)
+    return Panel(marks, x=_time_axis(data, origin), y=ChartAxis(label, 0.0), ends=ends)
 
 
 def _small_panel(data: SeriesData, variant: str) -> Panel:
@@ -89,12 +89,12 @@ def _small_panel(data: SeriesData, variant: str) -> Panel:
     level = data.level_after(variant)
     return replace(
         full_panel, marks=[grey_line, *full_panel.marks[:-1], event_lines], ends=(), x=replace(full_panel.x, label=""),
-        y=Axis(low=0.0, high=1.08 * highest(data)), title_colour=style.colours(data.variants)[variant],
+        y=ChartAxis(low=0.0, high=1.08 * highest(data)), title_colour=style.colours(data.variants)[variant],
         title=f"{style.display_name(variant)}{'' if level is None else f', {level:.0f}/s'}",
     )  # fmt: skip
 
 
-def _time_axis(data: SeriesData, since: str) -> Axis:
+def _time_axis(data: SeriesData, since: str) -> ChartAxis:
     """Return the axis of the cluster, or from the first whole window of any run to the end of the last one."""
     starts = [start for line in data.totals for start in line.starts_s]
     return time_axis(*(data.axis_s or (min(starts, default=0.0), max(starts, default=0.0) + WINDOW_S)), since)

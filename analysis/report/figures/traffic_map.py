@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from analysis.numerals import number
 from analysis.report.figures import points, style
-from analysis.report.figures.chart import Axis, Chart, Panel
+from analysis.report.figures.chart import Chart, ChartAxis, Panel
 from analysis.report.figures.marks import Cells, Mark
 from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import SeriesData, Traffic
@@ -86,7 +86,7 @@ def _panel(traffic: Traffic, matrix: TrafficMap, most: float, colour: str) -> Pa
                   words="tuples/s, in all panels alike", gid=f"map_{traffic.variant}_{traffic.phase}")  # fmt: skip
     is_marked = len(matrix.machines) <= MOST_MARKED
     ticks = {(first + last) / 2: machine if is_marked else "" for machine, first, last in matrix.machines}
-    axis = Axis(ticks=ticks, tick_size=7.5, has_grid=False)
+    axis = ChartAxis(ticks=ticks, tick_size=7.5, has_grid=False)
     between = "" if share is None else f": {number(share, 1)} % between machines"
     return Panel(
         [cells, Mark(_spots(matrix, traffic), colour, name, traffic.phase)] if is_marked else [cells],

@@ -138,6 +138,7 @@ def test_a_page_of_simulated_series_repeats_the_errors_of_their_costs(tmp_path: 
     target = tmp_path / "stela" / "report_simulated.html"
     text = family_page.write([simulated(folder)], target, nothing_measured, simulated_only=True).read_text()
     assert "throughput after 4.0 % (9.0; −1.0)" in text.replace("\u00a0", " ")
+    assert "<summary>What Storm is taken to cost, and settings</summary>What Storm is taken to cost: " in text
 
 
 def test_series_that_are_not_there_or_not_analysed_are_refused(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_rows_that_are_text_already_are_a_table_too() -> None:
 def test_every_block_is_shown_and_escaped() -> None:
     text = shown(
         Sentence("a < b", "answer"),
-        Warnings(["one < two", "first\nsecond < third"]),
+        Warnings(["one < two", page.folded("first\nsecond < third"), "a line\nand a traceback"]),
         Warnings([]),
         Items(["i < j"], "told"),
         Definitions([("key <", "value <")]),
@@ -101,6 +101,7 @@ def test_every_block_is_shown_and_escaped() -> None:
     for part in ("<title>Barograph: t &lt;x&gt;</title>", "<h1>h &lt;y&gt;</h1>", '<p class="answer">a &lt; b</p>',
                  '<p class="meta">m &lt;z&gt; · Barograph</p>', "<li>one &lt; two</li>", '<body class="wide">',
                  "<li>first<details><summary>What Storm is taken to cost, and settings</summary>second &lt; third",
+                 "<li>a line\nand a traceback</li>",
                  '<ul class="told">', "<dt>key &lt;</dt><dd>value &lt;</dd>", "<hr>", "<h3>T</h3>",
                  '<h2 id="place">S &lt; <span class="small">aside &lt;</span></h2>',
                  '<details class="long"><summary>F &lt;</summary>'):  # fmt: skip

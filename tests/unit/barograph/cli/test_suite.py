@@ -12,6 +12,7 @@ from analysis.record.simulated import is_simulated_series
 from barograph import settings
 from barograph.campaign.steps import attempt_next_run
 from barograph.cli import run
+from barograph.cli.terminal import stdout_console
 from barograph.errors import ExperimentError, MachineLost, RunBroken, worst_exit
 from barograph.plan.durations import run_s
 from barograph.plan.experiment import load, with_changes
@@ -198,3 +199,8 @@ def test_the_worst_exit_code() -> None:
     assert worst_exit([]) == 0 and worst_exit([0, 5, 4]) == 4 and worst_exit([5, 1, 2]) == 1
     assert worst_exit([130, 1]) == 130
     assert hours(59) == "1 min" and hours(3600 + 7 * 60) == "1 h 07 min"
+
+
+def test_square_brackets_in_a_table_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    run.show_suite([run.SuiteRow("stela/star", "infrastructure: [eth0] is down [/]", 3, None)], stdout_console())
+    assert "infrastructure: [eth0] is down [/]" in capsys.readouterr().out

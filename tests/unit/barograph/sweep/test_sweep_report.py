@@ -17,7 +17,7 @@ import pytest
 from analysis.record.files import SeriesPaths
 from analysis.report import sweep_data, sweep_page
 from analysis.report.figures import sweep_curves
-from analysis.report.figures.marks import Dot, Interval, Line, Mark
+from analysis.report.figures.marks import Dot, Line, Mark, Whisker
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
 from barograph.cli import main
 from barograph.settings import results_root
@@ -54,6 +54,7 @@ def test_a_sweep_ends_in_a_page_with_its_curves(
                  "Spread of CPU after"):  # fmt: skip
         assert f"{what}.</b>" in page
     assert "Simulated, not measured: no machine and no Storm ran." in page
+    assert "<summary>What Storm is taken to cost, and settings</summary>What Storm is taken to cost: " in page
     assert "What failed" not in page and "data:text/csv;base64," in page
     rows = list(csv.DictReader(io.StringIO((folder / "figures" / "runs.csv").read_text())))
     assert len(rows) == 12 and {row["seed"] for row in rows} == {"1", "2", "3"}
@@ -176,12 +177,12 @@ def drawn(data: SweepData) -> dict[type[Mark], list[tuple[float, float | None, b
 
 def test_an_open_range_ends_in_an_arrow_and_no_horizon_is_drawn_as_a_run() -> None:
     found = drawn(times((100.0, 150.0, -300.0)))
-    assert found[Interval] == [(100.0, 300.0, False)]
+    assert found[Whisker] == [(100.0, 300.0, False)]
     assert found[Dot] == [(300.0, None, False), (100.0, None, False), (150.0, None, False), (300.0, None, True)]
     found = drawn(times((100.0, 150.0, 300.0)))
-    assert found[Interval] == [(100.0, 300.0, False)] and len(found[Dot]) == 3
+    assert found[Whisker] == [(100.0, 300.0, False)] and len(found[Dot]) == 3
     found = drawn(times((-300.0, -300.0)))
-    assert not found[Interval] and all(is_bound for _, _, is_bound in found[Dot]), "nothing was reached: no range"
+    assert not found[Whisker] and all(is_bound for _, _, is_bound in found[Dot]), "nothing was reached: no range"
 
 
 def test_no_line_leads_past_a_median_that_was_not_reached() -> None:

@@ -10,8 +10,8 @@ import pytest
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import renderer
 from analysis.report.figures.catalogue import page_figure
-from analysis.report.figures.chart import Axis, Chart, End, Panel, categories
-from analysis.report.figures.marks import Band, Bar, Dot, Interval, Line, Mark, Moment, Stroke, Text, events, moments
+from analysis.report.figures.chart import Chart, ChartAxis, End, Panel, categories
+from analysis.report.figures.marks import Band, Bar, Dot, Line, Mark, Moment, Stroke, Text, Whisker, events, moments
 from analysis.report.figures.points import Column, Spot
 
 COLUMNS = (Column("time_s", "time", "s"), Column("word", "word", kind="word"))
@@ -52,7 +52,7 @@ def test_points_lie_where_the_line_is_drawn() -> None:
     [
         Line([spot(0, 1), spot(1, 5)], RED, "a", "m"),
         Dot([spot(0, 1), spot(1, 5, is_bound=True)], RED, "a", "m"),
-        Interval([spot(0, 1, end=3), spot(1, 5, end=9)], RED, "a", "m"),
+        Whisker([spot(0, 1, end=3), spot(1, 5, end=9)], RED, "a", "m"),
         Stroke([spot(0, 1), spot(1, 5)], RED, "a", "m"),
         Bar([spot(0, 1), spot(1, 5, is_bound=True)], RED, "a", "m"),
         Bar([spot(0, 1, end=-1), spot(1, 5, end=-5)], RED, "a", "m"),
@@ -62,7 +62,7 @@ def test_points_lie_where_the_line_is_drawn() -> None:
 )
 def test_every_mark_is_told_and_x_goes_down_where_it_is_flipped(mark: Mark, flipped: bool) -> None:
     names = categories(["one", "two"])
-    drawing = renderer.draw(chart(mark, x=names, y=Axis(low=-9.0, high=9.0), flipped=flipped))
+    drawing = renderer.draw(chart(mark, x=names, y=ChartAxis(low=-9.0, high=9.0), flipped=flipped))
     (trace,) = drawing.traces
     (first, second) = trace.spots
     if flipped:
@@ -75,7 +75,7 @@ def test_every_mark_is_told_and_x_goes_down_where_it_is_flipped(mark: Mark, flip
 def test_a_bound_is_hollow_and_its_bar_open() -> None:
     for bound in (False, True):
         marks = (Bar([spot(0, 5, is_bound=bound)], RED), Dot([spot(0, 5, is_bound=bound)], RED))
-        svg = renderer.draw(chart(*marks, y=Axis(low=0.0, high=9.0))).svg
+        svg = renderer.draw(chart(*marks, y=ChartAxis(low=0.0, high=9.0))).svg
         assert ("stroke-dasharray" in svg) is bound
 
 
@@ -117,7 +117,8 @@ def test_a_figure_is_the_same_bytes_again() -> None:
 
 def test_panels_that_share_an_axis_show_all_of_each() -> None:
     panels = [
-        Panel([Line([spot(0, 1), spot(1, top)], RED, "a", "m")], f"p\n{top}", y=Axis(has_zero=True)) for top in (2, 9)
+        Panel([Line([spot(0, 1), spot(1, top)], RED, "a", "m")], f"p\n{top}", y=ChartAxis(has_zero=True))
+        for top in (2, 9)
     ]
     drawing = renderer.draw(Chart("t", COLUMNS, panels, 2.0, 2, shares="xy", tells_panels=True))
     low, high = (trace.spots for trace in drawing.traces)
@@ -158,8 +159,9 @@ def test_a_label_stands_left_of_its_line_where_the_panel_ends_too_soon_and_has_m
 @pytest.mark.parametrize("height_in", [0.0, 1.6])
 def test_lines_end_below_the_labels_of_eleven_events(height_in: float, monkeypatch: pytest.MonkeyPatch) -> None:
     marks = [EventMark(60.0 * i, f"e{i}", "sine", f"a sine of the input rate in number {i}") for i in range(11)]
-    panel = Panel([Line([spot(0, 1), spot(9, 100)], RED, "a", "m"), events(marks)], x=Axis(low=-60.0, high=172800.0),
-                  y=Axis(low=0.0), ends=[End("a", RED, 100.0)], height_in=height_in)  # fmt: skip
+    x, y = ChartAxis(low=-60.0, high=172800.0), ChartAxis(low=0.0)
+    panel = Panel([Line([spot(0, 1), spot(9, 100)], RED, "a", "m"), events(marks)], x=x, y=y,
+                  ends=[End("a", RED, 100.0)], height_in=height_in)  # fmt: skip
     seen: list[tuple[float, float]] = []
 
     def look(axes: Any, *_: Any) -> None:
