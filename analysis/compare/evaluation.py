@@ -143,7 +143,7 @@ def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None
         latency_blocks = [] if name == WHOLE_CLUSTER else latencies.latency_blocks(runs, read, clocks)
         latency_metrics = {*latencies.METRICS, *(each.metric for each in latency_blocks)}
         measurements = [row for row in read("measurements") if row["metric"] not in latency_metrics]
-        errors = measurement_errors(read("losses"), measurements, clocks)
+        errors = measurement_errors(read("losses"), measurements, clocks, read("topologies"))
         measured = metric_blocks(runs, measurements, errors, untimed_on_record=on_record,
                                  latency_level=has_latency_level(read("topologies")))  # fmt: skip
         blocks += [replace(each, topology=name or "") for each in (*measured, *latency_blocks)]

@@ -25,7 +25,7 @@ from analysis.metrics.definitions import LATENCIES
 from analysis.metrics.latency_histogram import merged, percentile_ms
 from analysis.metrics.measurements import utilities
 from analysis.metrics.steadiness import WINDOW_S
-from analysis.metrics.uncertainty import UTILITY, ClockErrors, has_latency_level
+from analysis.metrics.uncertainty import UTILITY, ClockErrors, has_latency_level, utility_error, utility_per_ms
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number
 from analysis.record.event_timeline import REST, WHOLE_RUN, event_id_of, event_order
@@ -137,12 +137,12 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], Wa
             }  # fmt: skip
             yield MetricBlocks(runs.pair.name, metric, event, _blocks(measured, metric_values, ranges), note, reason)
     if read is not None:
-        yield from _utility_blocks(runs, event, ids_watched, until_s, untimed_shares, read)
+        yield from _utility_blocks(runs, event, ids_watched, until_s, untimed_shares, errors, read)
 
 
 def _utility_blocks(
     runs: PairRuns, event: str, watched: Mapping[int, tuple[str, str]], until_s: float, without: Sequence[Untimed],
-    read: Reader,
+    errors: ClockErrors | None, read: Reader,
 ) -> Iterator[MetricBlocks]:  # fmt: skip
     """Yield the utility until the first run was no longer watched. Possibly lost tuples count as without any."""
 
@@ -159,9 +159,18 @@ def _utility_blocks(
     unseen = {each.run_id: each.unseen or 0.0 for each in without}
     measured = {block: ids for block, ids in watched.items() if all(run_id in values for run_id in ids)}
     if measured:
-        reason = _reason(without)
+        worth = utility_per_ms(read("topologies"))
+        run_ids = [run_id for ids in measured.values() for run_id in ids]
+        lowest = {run_id: values[run_id] * (1 - unseen[run_id] / 100) for run_id in run_ids}
+        wrong = {
+            run_id: 0.0 if errors is None or run_id not in worth
+            else utility_error(values[run_id], worth[run_id], errors.get(run_id))
+            for run_id in run_ids
+        }  # fmt: skip
+        reason = _reason(without) or _reason_clocks(wrong, {run_id: low or inf for run_id, low in lowest.items()})
         ranges = {} if reason else {
-            run_id: (value * (1 - unseen[run_id] / 100), value) for run_id, value in values.items() if run_id in unseen
+            run_id: (lowest[run_id] - (error or 0.0), values[run_id] + (error or 0.0))
+            for run_id, error in wrong.items()
         }  # fmt: skip
         note = _note("what the topology is worth", 0.0, until_s, without)
         yield MetricBlocks(runs.pair.name, UTILITY_AFTER, event, _blocks(measured, values, ranges), note, reason)

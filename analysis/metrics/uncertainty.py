@@ -1,4 +1,4 @@
-"""Possible measurement errors of a run: lost tuples by those that one line moves, latencies by clocks."""
+"""Possible measurement errors of a run: lost tuples by those that one line moves, latencies and their utility by clocks."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,13 +32,39 @@ def clock_errors(paths: SeriesPaths) -> ClockErrors | None:
     return {run_id: latency_error_ms(documents[run_id], of_run) for run_id, of_run in windows.items()}
 
 
-def measurement_errors(losses: Iterable[Row], measurements: Sequence[Row], clocks: ClockErrors | None) -> Errors:
-    """Return the errors of lost tuples, whether or not any is called lost, and of latencies of steady parts."""
+def utility_per_ms(topologies: Iterable[Row]) -> dict[str, float]:
+    """Return by run by how much a millisecond of latency changes utility, at most; none without a level of latency.
+
+    The attained share of a level L is L / mean, of which no millisecond above L takes more than 1 / L.
+    """
+    return {
+        row["run_id"]: row["max_utility"] / row["latency_ms"] / (1 if row["juice"] is None else 2)
+        for row in topologies if row.get("latency_ms") is not None
+    }  # fmt: skip
+
+
+def utility_error(utility: float, per_ms: float, error_ms: float | None) -> float | None:
+    """Return the possible error by clocks. A utility of 0 has none: it is of silence, not of latencies."""
+    if not utility:
+        return 0.0
+    return None if error_ms is None else per_ms * error_ms
+
+
+def measurement_errors(
+    losses: Iterable[Row], measurements: Sequence[Row], clocks: ClockErrors | None, topologies: Iterable[Row]
+) -> Errors:
+    """Return the errors of lost tuples, whether or not any is called lost, of latencies of steady parts, and of
+    utility if it is that of a latency."""
     errors: dict[Key, float | None] = {}
-    if clocks is not None:
-        for row in measurements:
-            if row["metric"].startswith(untimed.LATENCY) and row["run_id"] in clocks:
-                errors[row["run_id"], row["metric"], event_id_of(row)] = clocks[row["run_id"]]
+    worth = utility_per_ms(topologies)
+    for row in measurements:
+        run_id, key = row["run_id"], (row["run_id"], row["metric"], event_id_of(row))
+        if clocks is None or run_id not in clocks:
+            continue
+        if row["metric"].startswith(untimed.LATENCY):
+            errors[key] = clocks[run_id]
+        elif row["metric"].startswith(UTILITY) and run_id in worth:
+            errors[key] = utility_error(row["value"], worth[run_id], clocks[run_id])
     tuples: dict[Key, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for row in losses:
         if row["phase"] in ("before", "after"):

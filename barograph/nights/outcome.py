@@ -52,7 +52,8 @@ def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]
         errors: dict[tuple[str, str, str, str], float | None] = {}
         for name in names or [None]:
             read_rows = partial(rows, paths, topology=name)
-            of_one = measurement_errors(read_rows("losses"), read_rows("measurements"), clocks)
+            tables = read_rows("losses"), read_rows("measurements")
+            of_one = measurement_errors(*tables, clocks, read_rows("topologies"))
             errors |= {(*key, name or ""): error for key, error in of_one.items()}
         levels = {name or "" for name in names or [None] if has_latency_level(rows(paths, "topologies", topology=name))}
         return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"), several=bool(names), errors=errors,

@@ -6,6 +6,7 @@ import pytest
 
 from analysis.compare.evaluation import compare
 from analysis.compare.result import Comparison, MetricRow, Verdict
+from analysis.metrics.uncertainty import utility_error
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
 from tests.support.compared_series import LATENCY, SideOf, write
@@ -120,6 +121,33 @@ def test_a_tuple_that_may_be_lost_unseen_may_be_worth_nothing(tmp_path: Path, un
         {"run_id": f"stela_{side}-r{n}", **LEVELS} for side in "ab" for n in range(1, 7)
     ])  # fmt: skip
     assert row(compare(root), "utility_after").verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("error_ms", "verdict"),
+    [(0.0, Verdict.BETTER), (1.0, Verdict.BETTER), (20.0, Verdict.UNDECIDED), (None, Verdict.NONE)],
+)
+def test_utility_of_a_latency_is_as_uncertain_as_the_clocks(
+    tmp_path: Path, error_ms: float | None, verdict: Verdict
+) -> None:
+    """A takes 120 ms of 60, B 80; with 20 ms on the clocks both may have taken 100."""
+
+    def side(middle: float, worth: float) -> SideOf:
+        numbers = {LATENCY: [middle + each / 100 for each in SIX], "utility_before": [worth + each / 1000 for each in SIX],
+                   "untimed_percent_before": (0.0,) * 6}  # fmt: skip
+        return SideOf(numbers, clock_error_ms=error_ms)
+
+    root = write(tmp_path / "x" / "s", {"stela": (side(120.0, 17.5), side(80.0, 26.25))})
+    write_table(root, "topologies", [
+        {"run_id": f"stela_{side}-r{n}", **LEVELS} for side in "ab" for n in range(1, 7)
+    ])  # fmt: skip
+    found = compare(root)
+    assert [row(found, metric).verdict for metric in ("utility_before", "utility_after")] == [verdict] * 2
+
+
+def test_a_utility_of_silence_is_certain_whatever_the_clocks() -> None:
+    assert [utility_error(0.0, 0.5, each) for each in (3.0, None)] == [0.0, 0.0]
+    assert [utility_error(20.0, 0.5, each) for each in (3.0, None)] == [1.5, None]
 
 
 def test_utility_after_is_of_the_same_seconds_on_both_sides(tmp_path: Path) -> None:
