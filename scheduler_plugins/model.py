@@ -27,8 +27,6 @@ since, the whole memory is.
 """
 TOPOLOGIES = "topologies"  # key of a memory
 
-_NOTHING: Mapping[Any, Any] = {}
-
 
 @dataclass(frozen=True, order=True)
 class Slot:

@@ -47,10 +47,6 @@ class Location:
         """Return the URI for Spark's file system."""
         return f"s3a://{self.bucket}/{self.key(name)}"
 
-    def name_of_uri(self, uri: str) -> str:
-        """Return the name from which `uri` was made."""
-        return self.name(uri.removeprefix(f"s3a://{self.bucket}/"))
-
 
 def parse_location(text: str) -> Location | None:
     """Return None for a folder. Raises StorageConfigurationError for a malformed URI."""

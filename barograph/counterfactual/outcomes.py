@@ -13,11 +13,11 @@ from analysis.numerals import MISSING, change
 from analysis.record import small_tables
 from analysis.record.event_timeline import event_times, operation_id, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths
-from analysis.record.small_tables import Row
+from analysis.record.sweep_record import of_whole_runs
 from barograph.counterfactual.recording import Recording
 from barograph.counterfactual.simulation import RECORDED, Simulated
 from barograph.errors import ExperimentError
-from barograph.plan.experiment import WHOLE_CLUSTER, Variant
+from barograph.plan.experiment import Variant
 from scheduler_plugins.model import Slot
 from scheduler_plugins.replay import read_rounds
 
@@ -150,7 +150,7 @@ def _differing(start: Mapping[tuple[str, int], str], other: Mapping[tuple[str, i
 def _event_outcome(paths: SeriesPaths, run_id: str, event_id: str) -> EventOutcome:
     rows = [
         row
-        for row in _of_whole_run(small_tables.rows(paths, "measurements", runs=[run_id]))
+        for row in of_whole_runs(small_tables.rows(paths, "measurements", runs=[run_id]))
         if row["event_id"] == event_id and row["metric"] in OUTCOMES
     ]
     values = {row["metric"]: row["value"] for row in rows}
@@ -158,12 +158,6 @@ def _event_outcome(paths: SeriesPaths, run_id: str, event_id: str) -> EventOutco
     metrics = {name: values.get(name) for name in OUTCOMES}
     unsteady = tuple(row["metric"] for row in rows if row["steady"] is False and not row["censored"])
     return EventOutcome(decisions_of(paths.run(run_id), event_id), metrics, censored, unsteady)
-
-
-def _of_whole_run(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of the only topology, or of the cluster."""
-    several = any(row["topology"] == WHOLE_CLUSTER for row in rows)
-    return [row for row in rows if not several or row["topology"] == WHOLE_CLUSTER]
 
 
 def decisions_of(run: RunPaths, event_id: str) -> tuple[DecisionTaken, ...]:

@@ -28,7 +28,7 @@ from scheduler_plugins.service.samples import MachineSamples, Samples, TaskSums,
 from scheduler_plugins.traffic import Traffic
 
 Json = Mapping[str, Any]
-VERSION = 1  # of the contract between bridge, harness and service; a commit with another one is not comparable
+VERSION = 2  # of the contract between bridge, harness and service; a commit with another one is not comparable
 
 
 class MessageError(Exception):
@@ -55,6 +55,8 @@ class Request:
 def request_from_json(body: Json) -> Request:
     """Read the body of POST /schedule. Raises MessageError."""
     try:
+        if body["v"] != VERSION:
+            raise ValueError(f"v is {body['v']!r}; allowed is {VERSION}")
         return Request(
             t=float(body["t"]),
             machines=tuple(machine_from_json(machine) for machine in body["machines"]),

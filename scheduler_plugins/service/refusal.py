@@ -82,11 +82,9 @@ def _executor_refusals(topology: Topology, decision: Decision) -> Iterator[Refus
     for name, executors in decision.executors.get(topology.topology_id, {}).items():
         if name not in tasks:
             yield Refusal("unknown_component", f"{topology.name} has no component {name}")
-        elif not 1 <= executors <= tasks[name]:
-            yield Refusal(
-                "executors_out_of_range",
-                f"executors of {topology.name}'s {name} is {executors}; allowed are 1 to {tasks[name]}",
-            )
+        elif type(executors) is not int or not 1 <= executors <= tasks[name]:  # a policy sets it freely
+            limits = f"allowed are whole numbers from 1 to {tasks[name]}"
+            yield Refusal("executors_out_of_range", f"executors of {topology.name}'s {name} is {executors!r}; {limits}")
 
 
 def _placement_refusals(topology: Topology, decision: Decision, offered: set[Slot]) -> Iterator[Refusal]:

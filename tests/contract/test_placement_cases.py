@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.driver.cluster import OnlyInNimbus, place_by, request_of
-from scheduler_plugins.service.messages import PlacingScheduler, request_json
+from scheduler_plugins.service.messages import VERSION, PlacingScheduler, request_json
 from tests.contract.test_round_cases import START_S, placements, world_of
 from tests.contract.test_schedule_cases import EVEN, REQUESTS
 
@@ -29,7 +29,7 @@ def test_a_scheduler_that_places_in_a_real_nimbus_only_is_refused_in_words(
     called = class_name or f"Storm's {scheduler} scheduler"
     world = world_of(next(iter(REQUESTS.values())))
     named = {"name": scheduler, "conf": {}} | ({"class_name": class_name} if class_name else {})
-    answer = {"v": 1, "decision_id": None, "topologies": {}, "scheduler": named}
+    answer = {"v": VERSION, "decision_id": None, "topologies": {}, "scheduler": named}
     with pytest.raises(
         OnlyInNimbus, match=rf"^{called} places in a real Nimbus only; here are Storm's default and even"
     ):
@@ -60,5 +60,5 @@ def expected(request: dict[str, Any]) -> dict[str, Any]:
         | {"edges": sorted(topology["edges"], key=lambda e: (e["source"], e["stream"], e["target"]))}
         for topology in sorted(request["topologies"], key=lambda t: t["id"])
     ]
-    head = {"v": 1, "t": START_S, "machines": sorted(machines, key=lambda m: m["supervisor_id"])}
+    head = {"v": VERSION, "t": START_S, "machines": sorted(machines, key=lambda m: m["supervisor_id"])}
     return {**head, "topologies": topologies, "last_decision": None}

@@ -16,12 +16,12 @@ from scheduler_plugins.driver.cluster import Cluster, Supervisor
 from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings, StormRefusal
 from scheduler_plugins.driver.rounds import Rounds, ServiceFailed
 from scheduler_plugins.json_data import from_json
-from scheduler_plugins.service.messages import Answer, Request, request_json, topology_from_request
+from scheduler_plugins.service.messages import VERSION, Answer, Request, request_json, topology_from_request
 from tests.contract.test_schedule_cases import case_of
 
 CASES = {path.stem: path for path in sorted((Path(__file__).parent / "round_cases").glob("*.json"))}
 START_S = 1763712345.0
-NOTHING: Mapping[str, Any] = {"v": 1, "decision_id": None, "policy": "test", "reason": "", "topologies": {}}
+NOTHING: Mapping[str, Any] = {"v": VERSION, "decision_id": None, "policy": "test", "reason": "", "topologies": {}}
 # A machine that is down is out of the cluster at once, and its executors die only where a step says so.
 SETTINGS = NimbusSettings(session_s=0.0, task_timeout_s=float("inf"))
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.replay import replay
+from scheduler_plugins.service.messages import VERSION
 from scheduler_plugins.service.state import ServiceState
 
 TOPOLOGY = "chains-1-1000"
@@ -56,7 +57,7 @@ def request(t: float, machines: int, *, ports: int = 1, workers: int = 3) -> dic
         {"name": f"m{n}", "supervisor_id": f"id-{n}", "ports": [6700 + p for p in range(ports)], "alive": True}
         for n in range(1, machines + 1)
     ]
-    return {"v": 1, "t": t, "machines": hosts, "topologies": [topology]}
+    return {"v": VERSION, "t": t, "machines": hosts, "topologies": [topology]}
 
 
 def line(t: float, machine: int, machines: int, traffic: Pairs, cpu_ms: float | None) -> str:

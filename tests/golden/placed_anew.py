@@ -19,6 +19,7 @@ from typing import Any
 from analysis.metrics.latency_histogram import bucket_of
 from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import Decision
+from scheduler_plugins.service.messages import VERSION
 from tests.golden import records
 
 START = 1_763_900_000.0
@@ -160,7 +161,7 @@ def decision_line(second: int) -> dict[str, Any]:
     return {
         "t": START + second, "run_id": RUN, "decision_id": "d1" if second == 101 else None, "policy": "metis",
         "duration_ms": 12.5, "observation": {}, "memory": {},
-        "request": {"v": 1, "t": START + second, "machines": [], "topologies": [topology]},
+        "request": {"v": VERSION, "t": START + second, "machines": [], "topologies": [topology]},
         "decision": to_json(Decision(reason="nothing")),
     }  # fmt: skip
 

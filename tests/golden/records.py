@@ -13,6 +13,7 @@ from analysis.metrics.latency_histogram import bucket_of
 from analysis.record import worker_files
 from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import Decision
+from scheduler_plugins.service.messages import VERSION
 
 LATENCY_MS = {"sink_1": 5, "sink_2": 9}  # by clocks of which m1's is 0.06 ms behind m4's and 0.08 ms behind m5's
 START = 1_763_700_000.0
@@ -322,7 +323,7 @@ def decision_line(run: Run, second: int, where: dict[Executor, str], rebalancing
     return {
         "t": run.start + second, "run_id": run.run_id, "decision_id": None, "policy": run.variant,
         "duration_ms": 1.5, "observation": {}, "memory": {},
-        "request": {"v": 1, "t": run.start + second, "machines": [], "topologies": [topology]},
+        "request": {"v": VERSION, "t": run.start + second, "machines": [], "topologies": [topology]},
         "decision": to_json(Decision(reason="nothing")),
     }  # fmt: skip
 

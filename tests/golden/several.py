@@ -17,6 +17,7 @@ from analysis.metrics.latency_histogram import bucket_of
 from analysis.record import worker_files
 from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import Decision
+from scheduler_plugins.service.messages import VERSION
 from tests.golden import records
 
 START = 1_763_800_000.0
@@ -189,7 +190,7 @@ def decision_line(start: float, second: int, run_id: str, names: Sequence[str]) 
     return {
         "t": start + second, "run_id": run_id, "decision_id": "d1" if second == E1 + 5 else None, "policy": "stela",
         "duration_ms": 1.5, "observation": {}, "memory": {},
-        "request": {"v": 1, "t": start + second, "machines": [], "topologies": shown},
+        "request": {"v": VERSION, "t": start + second, "machines": [], "topologies": shown},
         "decision": to_json(Decision(reason="nothing")),
     }  # fmt: skip
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from scheduler_plugins.service.messages import VERSION
+
 TOPOLOGY = "star-1-1000"
 COMPONENTS = {"centre": [1, 2], "sink": [3, 4], "spout": [5, 6]}
 EDGES = [("spout", "centre"), ("centre", "sink")]
@@ -36,7 +38,7 @@ def request(t: float, placement: dict[str, str] | None = None, machines: int = 2
         {"name": f"m{i}", "supervisor_id": f"id-{i}", "ports": [6700, 6701], "alive": True}
         for i in range(1, machines + 1)
     ]
-    return {"v": 1, "t": t, "machines": hosts, "topologies": [topology]}
+    return {"v": VERSION, "t": t, "machines": hosts, "topologies": [topology]}
 
 
 PLACED = {"1": "m1:6700", "2": "m1:6700", "3": "m2:6700", "4": "m2:6700", "5": "m1:6700", "6": "m1:6700"}

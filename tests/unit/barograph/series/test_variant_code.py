@@ -91,8 +91,8 @@ def test_events_that_it_does_not_answer_are_named(change: Callable[[str, str, st
 
 
 def test_another_contract_is_told_before_anything_else(change: Callable[[str, str, str], Code]) -> None:
-    code = change("service/messages.py", "VERSION = 1 ", "VERSION = 2 ")
-    with pytest.raises(Unfit, match="speaks version 2 of the contract with its policy service, this harness 1"):
+    code = change("service/messages.py", "VERSION = 2 ", "VERSION = 3 ")
+    with pytest.raises(Unfit, match="speaks version 3 of the contract with its policy service, this harness 2"):
         prepare_code(of(code), print)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.model import Edge, Topology
-from scheduler_plugins.service.messages import observation_of, request_from_json
+from scheduler_plugins.service.messages import VERSION, observation_of, request_from_json
 from scheduler_plugins.service.samples import MachineSamples, Samples
 
 NOW = 1100
@@ -61,7 +61,7 @@ def observe(edges: Edges) -> Topology:
         "components": [{"name": n, "kind": "bolt", "tasks": [t], "executors": [[t, t]]} for n, t in task.items()],
         "edges": [{"source": s, "stream": t, "target": t, "grouping": "shuffle"} for s, t in edges],
     }  # fmt: skip
-    request = {"t": NOW, "machines": [], "topologies": [body]}
+    request = {"v": VERSION, "t": NOW, "machines": [], "topologies": [body]}
     (topology,) = observation_of(request_from_json(request), {"t-1": samples}, MachineSamples(), None).topologies
     return topology
 
@@ -108,7 +108,10 @@ def test_a_components_capacity_is_that_of_its_busiest_executor() -> None:
         "components": [{"name": "b", "kind": "bolt", "tasks": [1, 2], "executors": [[1, 1], [2, 2]]}],
     }  # fmt: skip
     observation = observation_of(
-        request_from_json({"t": NOW, "machines": [], "topologies": [body]}), {"t-1": samples}, MachineSamples(), None
+        request_from_json({"v": VERSION, "t": NOW, "machines": [], "topologies": [body]}),
+        {"t-1": samples},
+        MachineSamples(),
+        None,
     )
     (component,) = observation.topologies[0].components
     assert [executor.capacity for executor in component.executors] == pytest.approx([0.9, 0.1])

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_plugins.model import Observation, ScaleEvent
 from scheduler_plugins.policies.scaling import rates_problem
-from scheduler_plugins.service.messages import observation_of, request_from_json
+from scheduler_plugins.service.messages import VERSION, observation_of, request_from_json
 from scheduler_plugins.service.samples import INCOMPLETE_S, SERIES_LENGTH_S, MachineSamples, Samples, limit_for
 
 SPOUT, BOLT, SINK = "m1:6700", "m2:6700", "m3:6700"
@@ -52,7 +52,7 @@ def observe(lines: Iterable[dict[str, Any]], now: float = NOW, window_s: float =
         "placement": {str(task): slot for slot, task in TASKS.items()},
     }  # fmt: skip
     return observation_of(
-        request_from_json({"t": now, "machines": [], "topologies": [topology]}),
+        request_from_json({"v": VERSION, "t": now, "machines": [], "topologies": [topology]}),
         {"t-1": samples},
         MachineSamples(),
         ScaleEvent("e1", "scale_out", ("m4",)),

@@ -23,6 +23,7 @@ import scheduler_plugins
 from barograph.policy_service import HttpService, ServiceUnreachable
 from barograph.run.monitor import Patience
 from scheduler_plugins.model import Decision, Memory, Observation
+from scheduler_plugins.service.messages import VERSION
 from scheduler_plugins.service.run_snapshot import RunSnapshot
 from scheduler_plugins.service.server import PolicyServer, main
 from scheduler_plugins.service.state import ServiceState
@@ -79,6 +80,11 @@ def test_a_round_over_http(server: PolicyServer) -> None:
     assert call(server, "/state")[1]["run_id"] == "r1"
 
 
+def test_a_bridge_of_another_version_is_refused(server: PolicyServer) -> None:
+    status, answer = call(server, "/schedule", round_request(1000.0) | {"v": VERSION - 1})
+    assert status == 400 and f"v is {VERSION - 1}; allowed is {VERSION}" in answer["error"]
+
+
 def test_a_source_that_begins_is_answered_what_was_on_record_before(server: PolicyServer) -> None:
     call(server, "/schedule", round_request(1000.0))
     begins = {"X_Barograph_Sources": "5 star-1-1000", "X_Barograph_Topology": "star-1-1000"}
@@ -126,7 +132,7 @@ def test_without_the_token_nothing_is_answered(server: PolicyServer) -> None:
 def test_bad_calls_are_answered_not_died_of(server: PolicyServer) -> None:
     assert call(server, "/nothing")[0] == 404
     assert call(server, "/schedule", b"{not json")[0] == 400
-    assert call(server, "/schedule", {"t": 1.0, "machines": []})[0] == 400
+    assert call(server, "/schedule", {"v": VERSION, "t": 1.0, "machines": []})[0] == 400
     assert call(server, "/scale", {"event_id": "e", "kind": "scale_out", "joined": ["m1"]})[0] == 409
     assert call(server, "/state")[0] == 200
 

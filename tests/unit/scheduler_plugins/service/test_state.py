@@ -266,6 +266,26 @@ def test_a_wait_that_is_no_whole_number_in_its_range_is_the_policys_failure(
     assert service_state.state()["policy_error"] == said
 
 
+@pytest.mark.parametrize("executors", [1.5, 1.0, True, 0, 3])
+def test_a_number_of_executors_that_is_no_whole_number_in_its_range_is_the_policys_failure(
+    service_state: ServiceState, executors: Any
+) -> None:
+    service_state.policy = lambda _observation, _memory: Decision(executors={TOPOLOGY: {"sink": executors}})
+    assert service_state.schedule(request(1000.0))["topologies"] == {}
+    said = f"executors of star's sink is {executors!r}; allowed are whole numbers from 1 to 2"
+    assert service_state.state()["policy_error"] == f"its decision is refused: {said}"
+
+
+@pytest.mark.parametrize("acquire", [-1, 1.0, True])
+def test_a_number_of_machines_that_is_no_whole_number_in_its_range_is_the_policys_failure(
+    service_state: ServiceState, acquire: Any
+) -> None:
+    service_state.policy = lambda _observation, _memory: Decision(acquire=acquire)
+    assert service_state.schedule(request(1000.0))["acquire"] == 0
+    said = f"its decision is refused: acquire is {acquire!r}; allowed are whole numbers from 0"
+    assert service_state.state()["policy_error"] == said
+
+
 def test_an_unknown_policy_or_parameter_is_refused(service_state: ServiceState) -> None:
     with pytest.raises(CallRefusal, match=r"'stella' is not known; known are .*even, .*stela, storm"):
         service_state.configure({"run_id": "r", "policy": "stella"})

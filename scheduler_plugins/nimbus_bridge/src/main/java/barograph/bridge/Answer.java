@@ -40,8 +40,8 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
     }
 
     static Answer parse(JsonNode body) throws InvalidAnswer {
-        if (body.path("v").asInt() != 1) {
-            throw malformed("v is " + body.path("v") + "; allowed is 1");
+        if (body.path("v").asInt() != Request.VERSION) {
+            throw malformed("v is " + body.path("v") + "; allowed is " + Request.VERSION);
         }
         Map<String, Change> changes = new TreeMap<>();
         for (Map.Entry<String, JsonNode> entry : object(body, "topologies").properties()) {

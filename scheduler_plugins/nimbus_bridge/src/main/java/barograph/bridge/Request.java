@@ -11,6 +11,8 @@ import java.util.TreeMap;
 /** What POST /schedule asks, as docs/contracts.md has it. Placement is by task. */
 record Request(int v, double t, List<Machine> machines, List<Topology> topologies,
                @JsonProperty("last_decision") String lastDecision) {
+    /** Of the contract with the policy service, as VERSION in messages.py: requests and answers of another one are refused. */
+    static final int VERSION = 2;
 
     record Machine(String name, @JsonProperty("supervisor_id") String supervisorId, List<Integer> ports, boolean alive) {}
 

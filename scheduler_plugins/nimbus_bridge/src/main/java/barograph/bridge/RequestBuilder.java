@@ -45,7 +45,7 @@ final class RequestBuilder {
             all.add(topology(topology, cluster, Optional.ofNullable(plans.get(id)), unplacedWhy.get(id)));
         }
         all.sort(Comparator.comparing(Request.Topology::id));
-        return new Request(1, now, machines(cluster), all, null);
+        return new Request(Request.VERSION, now, machines(cluster), all, null);
     }
 
     private List<Request.Machine> machines(Cluster cluster) {

@@ -2,10 +2,12 @@ package barograph.bridge;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What would corrupt Storm does not reach it. Which decisions are allowed is tested with refusal.py. */
 class AnswerCheckTest {
@@ -20,11 +22,18 @@ class AnswerCheckTest {
         "moon-1-1 | {'executors': {'centre': 2}} | topology moon-1-1 is not in the request",
     })
     void whatWouldCorruptStormIsInvalid(String topology, String change, String message) throws Exception {
-        JsonNode answer = World.json("{\"v\": 1, \"decision_id\": \"d17\", \"topologies\": {\"" + topology + "\": "
+        JsonNode answer = World.json("{\"v\": 2, \"decision_id\": \"d17\", \"topologies\": {\"" + topology + "\": "
             + change.replace('\'', '"') + "}}");
         Request request = Cases.JSON.treeToValue(Cases.request("star_and_other"), Request.class);
         InvalidAnswer invalid =
             assertThrows(InvalidAnswer.class, () -> AnswerCheck.check(request, Answer.parse(answer)));
         assertEquals(message, invalid.getMessage());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"{\"v\": 1, \"decision_id\": null}", "{\"v\": 3}", "{}"})
+    void anAnswerOfAnotherVersionIsInvalid(String answer) {
+        InvalidAnswer invalid = assertThrows(InvalidAnswer.class, () -> Answer.parse(World.json(answer)));
+        assertTrue(invalid.getMessage().endsWith("; allowed is 2"), invalid.getMessage());
     }
 }

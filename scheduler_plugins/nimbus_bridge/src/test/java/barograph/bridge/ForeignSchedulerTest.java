@@ -199,7 +199,7 @@ class ForeignSchedulerTest {
 
     private void answer(String name, String conf, boolean rebalance) {
         String scheduler = name.contains(".") ? "\"foreign\", \"class_name\": \"" + name + "\"" : "\"" + name + "\"";
-        world.answer = World.json("{\"v\": 1, \"decision_id\": " + (rebalance ? "\"d17\"" : "null")
+        world.answer = World.json("{\"v\": 2, \"decision_id\": " + (rebalance ? "\"d17\"" : "null")
             + ", \"policy\": \"foreign\", \"reason\": \"\", \"topologies\": {}, \"scheduler\": {\"name\": " + scheduler
             + ", \"conf\": " + conf + "}, \"rebalance\": [" + (rebalance ? "\"" + STAR + "\"" : "") + "]}");
     }

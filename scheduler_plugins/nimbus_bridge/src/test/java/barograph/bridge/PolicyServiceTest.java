@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class PolicyServiceTest {
-    private static final Request REQUEST = new Request(1, 1763712345.0, List.of(), List.of(), null);
+    private static final Request REQUEST = new Request(Request.VERSION, 1763712345.0, List.of(), List.of(), null);
 
     @TempDir
     Path folder;
@@ -60,7 +60,7 @@ class PolicyServiceTest {
         assertEquals(World.json(World.NOTHING), service().schedule(REQUEST));
         JsonNode sent = World.json(seen.get(2));
         assertEquals(List.of("POST /schedule", "Bearer secret"), seen.subList(0, 2));
-        assertEquals("{\"v\":1,\"t\":1.763712345E9,\"machines\":[],\"topologies\":[],\"last_decision\":null}", sent.toString());
+        assertEquals("{\"v\":2,\"t\":1.763712345E9,\"machines\":[],\"topologies\":[],\"last_decision\":null}", sent.toString());
     }
 
     @Test

@@ -41,7 +41,7 @@ class RoundsTest {
     @Test
     void plansThatCannotBeReadAreNone() throws Exception {
         JsonNode request = Cases.request("star_runs");
-        world.answer = World.json("{\"v\": 1, \"decision_id\": \"d17\", \"topologies\": {\"" + STAR + "\": {\"executors\": {\"centre\": 4}}}}");
+        world.answer = World.json("{\"v\": 2, \"decision_id\": \"d17\", \"topologies\": {\"" + STAR + "\": {\"executors\": {\"centre\": 4}}}}");
         world.round(RequestCluster.of(request));
         Files.writeString(folder.resolve("plans.json"), "[{\"decisionId\": \"d1");
         world.restart();
@@ -53,7 +53,7 @@ class RoundsTest {
     @Test
     void onePlanThatFailsDoesNotKeepTheOthers() throws Exception {
         JsonNode request = Cases.request("star_and_other");
-        world.answer = World.json("{\"v\": 1, \"decision_id\": \"d17\", \"topologies\": {\"" + LINEAR + "\": {\"executors\": {\"bolt_1\": 5},"
+        world.answer = World.json("{\"v\": 2, \"decision_id\": \"d17\", \"topologies\": {\"" + LINEAR + "\": {\"executors\": {\"bolt_1\": 5},"
             + "\"placement\": {\"1\": \"m5:6700\"}}, \"" + STAR + "\": {\"placement\": {\"9\": \"m5:6701\"}}}}");
         world.round(RequestCluster.of(request));
         JsonNode broken = request.deepCopy();

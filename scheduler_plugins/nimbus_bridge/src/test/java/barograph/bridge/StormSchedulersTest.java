@@ -184,7 +184,7 @@ class StormSchedulersTest {
 
     private void answer(String name, String conf, String rebalance) {
         String topologies = rebalance.isEmpty() ? "" : "\"" + rebalance + "\"";
-        world.answer = World.json("{\"v\": 1, \"decision_id\": " + (rebalance.isEmpty() ? "null" : "\"d17\"")
+        world.answer = World.json("{\"v\": 2, \"decision_id\": " + (rebalance.isEmpty() ? "null" : "\"d17\"")
             + ", \"policy\": \"storm\", \"reason\": \"\", \"topologies\": {}, \"scheduler\": {\"name\": \"" + name
             + "\", \"conf\": " + conf + "}, \"rebalance\": [" + topologies + "]}");
     }

@@ -17,7 +17,7 @@ import org.apache.storm.utils.Utils;
 /** A bridge between a Storm made from JSON, a policy service that answers what it is told, and a Nimbus that records. */
 final class World implements Rounds.Service {
     static final String NOTHING =
-        "{\"v\": 1, \"decision_id\": null, \"policy\": \"test\", \"reason\": \"\", \"topologies\": {}}";
+        "{\"v\": 2, \"decision_id\": null, \"policy\": \"test\", \"reason\": \"\", \"topologies\": {}}";
 
     static final int FOREIGN_LIMIT_MS = 10_000;
     static final double START_S = 1763712345.0;
