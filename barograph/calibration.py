@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from analysis import provenance
 from analysis.calibration.fit import as_costs
 from analysis.calibration.judgement import SeriesErrors, judge
-from analysis.calibration.linear import Estimate
+from analysis.calibration.linear import CostEstimate
 from analysis.calibration.validation import (
     SeriesName,
     Validation,
@@ -36,7 +36,7 @@ from barograph.series.series import Series, read_series, series_document
 from barograph.settings import spark_master
 from barograph.simulated_series import simulate
 from barograph.testbeds.checks import place_of
-from scheduler_plugins.simulator.work import SimulationError, TopologyWork
+from scheduler_plugins.simulator.work import SimulatedTopology, SimulationError
 from topologies.errors import TopologyError
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def spark_for(folders: Sequence[Path], say: Say) -> Iterator[SparkSession]:
         yield spark
 
 
-def works_of(series: Series) -> dict[tuple[str, str], TopologyWork]:
+def works_of(series: Series) -> dict[tuple[str, str], SimulatedTopology]:
     """Return by run and topology how its components process a tuple. ExperimentError if that is known of none."""
-    works: dict[tuple[str, str], TopologyWork] = {}
+    works: dict[tuple[str, str], SimulatedTopology] = {}
     why = ""
     for run in series.plan():
         for topology in series.experiment.topologies_of(run.variant):
@@ -191,7 +191,8 @@ def _validity(simulated: SeriesPaths) -> Validity:
 
 
 def calibrate(
-    spark: SparkSession, estimates: Sequence[Estimate], fitted: Sequence[Path], judged: Sequence[Path], folder: Path,
+    spark: SparkSession, estimates: Sequence[CostEstimate], fitted: Sequence[Path], judged: Sequence[Path],
+    folder: Path,
     today: date, say: Say, seeds: int = 1,
 ) -> Calibration:  # fmt: skip
     """Judge these costs and write everything into `folder`; the costs at once, for judging them may take hours."""

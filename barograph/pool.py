@@ -61,7 +61,7 @@ class _Worker(Generic[Job]):
     job: Job | None = None
 
 
-class Pool(Generic[Job, Answer]):
+class ProcessPool(Generic[Job, Answer]):
     """`do` is a function of a module, called in another process; its job and its answer are pickled."""
 
     def __init__(self, do: Callable[[Job], Answer], number: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from analysis.record.event_timeline import FIRST_EVENT, event_times, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths, json_lines
 from barograph.campaign.cells import open_cell
-from barograph.campaign.simulation import Failure, SimulatedRun, disks_of, simulate_cells, simulation_pool
+from barograph.campaign.simulation import SimulatedRun, SimulationFailure, disks_of, simulate_cells, simulation_pool
 from barograph.errors import Say
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import step_limit
@@ -79,7 +79,7 @@ def simulate(
     }
     failed_seeds, count = dict[str, str](), 0
 
-    def end(name: str, failures: Sequence[Failure]) -> None:
+    def end(name: str, failures: Sequence[SimulationFailure]) -> None:
         nonlocal count
         count += 1
         say(f"{experiment.name} {name} is simulated, {count} of {len(cells)} runs")

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from barograph.errors import ConfigurationError
 from inventory.memory import MachineInMemory, MemoryTestbed
-from inventory.testbed import Options, read_options
+from inventory.testbed import TestbedOptions, read_options
 from scheduler_plugins.simulator.work import Costs, SimulationError
 
 
-class SimulatedOptions(Options):
+class SimulatedOptions(TestbedOptions):
     """Options of the simulation. Two runs with the same options, plan and seed are the same, to the byte."""
 
     seed: Annotated[int, Field(ge=0, description="of supervisors' ids and, with the run's, of executors' speeds")] = 0

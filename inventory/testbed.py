@@ -17,7 +17,7 @@ from inventory.remote.ssh import Remote
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PriceEstimate:
     """Machines' cost in US dollars, by readable line (`5 × c7a.medium, 2.0 h, on demand`).
 
     `prices_of` is the day of the price table.
@@ -157,7 +157,7 @@ class SupportsProlong(Protocol):
 class SupportsPricing(Protocol):
     """The ability to estimate costs before machines are started."""
 
-    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
+    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> PriceEstimate:
         """Return the machines' cost for that time. ConfigurationError where the price table has no price."""
         ...
 
@@ -184,7 +184,7 @@ class SupportsRoam(Protocol):
         ...
 
 
-class Options(BaseModel):
+class TestbedOptions(BaseModel):
     """Base class of each testbed's options: strict, frozen, unknown keys refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -196,7 +196,7 @@ FILE_ONLY_OPTIONS = frozenset({
     "inventory", "ssh_key", "known_hosts", "ops_host", "ops_port", "ops_known_hosts", "endpoint",
 })  # fmt: skip
 
-OptionsModel = TypeVar("OptionsModel", bound=Options)
+OptionsModel = TypeVar("OptionsModel", bound=TestbedOptions)
 
 
 def read_options(model: type[OptionsModel], testbed: str, options: Mapping[str, object]) -> OptionsModel:
@@ -226,7 +226,7 @@ def _why(options: Iterable[str]) -> str:
     return "".join(f"; {ONLY_SIMULATED[name]}" for name in options if name in ONLY_SIMULATED)
 
 
-def _option_error(model: type[Options], testbed: str, detail: Mapping[str, object]) -> str:
+def _option_error(model: type[TestbedOptions], testbed: str, detail: Mapping[str, object]) -> str:
     location = detail["loc"]
     assert isinstance(location, tuple)
     field = ".".join(str(part) for part in ("testbed.options", testbed, *location))

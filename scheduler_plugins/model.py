@@ -48,7 +48,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Machine:
+class WorkerMachine:
     """A machine of workers, as Nimbus knows its supervisor."""
 
     name: str
@@ -59,7 +59,7 @@ class Machine:
     cpu_load: float | None = None  # cores in use, mean over the rate window
 
 
-def living_slots(machines: Iterable[Machine]) -> set[Slot]:
+def living_slots(machines: Iterable[WorkerMachine]) -> set[Slot]:
     """Return all slots of machines that are alive, taken or free."""
     return {Slot(machine.name, port) for machine in machines if machine.alive for port in machine.ports}
 
@@ -174,7 +174,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class MachineRequest:
+class HeldRequest:
     """A request of a policy, by `acquire` or `release` in a hold, and its outcome so far."""
 
     request_id: str
@@ -197,13 +197,13 @@ class MachineLimits:
 @dataclass(frozen=True)
 class Observation:
     time_s: float  # seconds since the epoch, or of simulated time
-    machines: tuple[Machine, ...]
+    machines: tuple[WorkerMachine, ...]
     topologies: tuple[Topology, ...]
     samples_age_s: float | None = None  # the oldest of the topologies'; None: a worker has not sent any
     event: ScaleEvent | None = None
     may_act: bool = False  # the policy may act by itself now; else only for tasks without a slot, or for the event
     failures: tuple[Failure, ...] = ()  # missing from all earlier observations
-    machine_requests: tuple[MachineRequest, ...] = ()  # the policy's: the newest finished one, and the one under way
+    machine_requests: tuple[HeldRequest, ...] = ()  # the policy's: the newest finished one, and the one under way
     machine_limits: MachineLimits | None = None  # None: it may neither request nor release machines by itself
 
 

@@ -36,7 +36,7 @@ WORKERS = "topology.workers"
 
 
 @dataclass(frozen=True)
-class Component:
+class ComponentSpec:
     """`executors` are the ones it starts with; `tasks` are fixed at submission and bound them."""
 
     name: str
@@ -47,7 +47,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Edge:
+class EdgeSpec:
     source: str
     stream: str
     target: str
@@ -56,11 +56,11 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Topology:
+class TopologySpec:
     name: str
     workers: int
-    components: tuple[Component, ...]
-    edges: tuple[Edge, ...]
+    components: tuple[ComponentSpec, ...]
+    edges: tuple[EdgeSpec, ...]
     parameters: Mapping[str, Scalar]  # name → value, in a template the default
 
     @property
@@ -70,7 +70,7 @@ class Topology:
         return tuple(c.name for c in self.components if c.kind == "bolt" and c.name not in sources)
 
 
-def topology_of_flux(name: str, flux: Mapping[str, Any], refused: type[TopologyError] = BrokenTemplate) -> Topology:
+def topology_of_flux(name: str, flux: Mapping[str, Any], refused: type[TopologyError] = BrokenTemplate) -> TopologySpec:
     """The shape of `flux`. Raises BrokenTemplate where it cannot be read, `refused` where its sizes are impossible."""
     try:
         components = tuple(_component_of(vertex, kind) for kind, vertex in _vertices(flux))
@@ -81,25 +81,25 @@ def topology_of_flux(name: str, flux: Mapping[str, Any], refused: type[TopologyE
         raise BrokenTemplate(f"topologies/flux/{name}.yaml: cannot be read: {error!r}") from error
     _check_sizes(name, workers, components, refused)
     _check_edges(name, components, edges)
-    return Topology(name, workers, components, edges, parameters)
+    return TopologySpec(name, workers, components, edges, parameters)
 
 
 def _vertices(flux: Mapping[str, Any]) -> list[tuple[Literal["spout", "bolt"], Mapping[str, Any]]]:
     return [("spout", vertex) for vertex in flux["spouts"]] + [("bolt", vertex) for vertex in flux["bolts"]]
 
 
-def _component_of(vertex: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> Component:
+def _component_of(vertex: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> ComponentSpec:
     executors = vertex["parallelism"]
-    return Component(vertex["id"], kind, vertex.get("numTasks", executors), executors, vertex["className"])
+    return ComponentSpec(vertex["id"], kind, vertex.get("numTasks", executors), executors, vertex["className"])
 
 
-def _edge_of(stream: Mapping[str, Any]) -> Edge:
+def _edge_of(stream: Mapping[str, Any]) -> EdgeSpec:
     grouping = stream["grouping"]
     fields = tuple(grouping.get("args") or ())
-    return Edge(stream["from"], grouping.get("streamId", "default"), stream["to"], grouping["type"].lower(), fields)
+    return EdgeSpec(stream["from"], grouping.get("streamId", "default"), stream["to"], grouping["type"].lower(), fields)
 
 
-def _check_sizes(name: str, workers: Any, components: Sequence[Component], refused: type[TopologyError]) -> None:
+def _check_sizes(name: str, workers: Any, components: Sequence[ComponentSpec], refused: type[TopologyError]) -> None:
     _check_size(f"topology {name}: workers", workers, refused)
     for component in components:
         where = f"topology {name}: component {component.name}"
@@ -117,7 +117,7 @@ def _check_size(where: str, size: Any, refused: type[TopologyError]) -> None:
         raise refused(f"{where}: {size!r} is not a whole number of 1 or more")
 
 
-def _check_edges(name: str, components: Sequence[Component], edges: Sequence[Edge]) -> None:
+def _check_edges(name: str, components: Sequence[ComponentSpec], edges: Sequence[EdgeSpec]) -> None:
     known = [component.name for component in components]
     for end in (end for edge in edges for end in (edge.source, edge.target)):
         if end not in known:
@@ -278,7 +278,7 @@ def _override_mapping(name: str, word: str, overrides: Mapping[str, Any]) -> Map
     return value
 
 
-__all__ = ["Component", "Edge", "Topology", "TopologyError", "jar", "names", "read", "read_flux", "render"]
+__all__ = ["ComponentSpec", "EdgeSpec", "TopologyError", "TopologySpec", "jar", "names", "read", "read_flux", "render"]
 
 _HERE = Path(__file__).parent
 _FLUX = _HERE / "flux"
@@ -290,7 +290,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FLUX.glob("*.yaml")))
 
 
-def read(name: str) -> Topology:
+def read(name: str) -> TopologySpec:
     """The topology with the parameters of its template. Raises UnknownTopology, BrokenTemplate."""
     template = _template(name)
     return topology_of_flux(name, _substituted(name, template, template["config"][PARAMETERS]))
@@ -325,7 +325,7 @@ def _substituted(name: str, template: dict[str, Any], values: Mapping[str, Scala
     return flux
 
 
-def read_flux(text: str) -> Topology:
+def read_flux(text: str) -> TopologySpec:
     """The topology that rendered Flux YAML describes. Raises BrokenTemplate."""
     flux = yaml.safe_load(text)
     return topology_of_flux(flux["name"], flux)

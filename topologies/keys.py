@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from topologies.catalogue import Edge
+    from topologies.catalogue import EdgeSpec
 
 Routes = tuple[tuple[tuple[int, float], ...], ...]
 """Of each task of the source, in order: place of a task of the target, and its share of the tuples."""
@@ -21,7 +21,7 @@ _INT = 2**32
 
 
 @dataclass(frozen=True)
-class Key:
+class TupleKey:
     """`share`: of its component's tuples. `task`: the place of the task that has it. `hashes`: a field and Java's hash
     code of its value, which stays the same along the topology."""
 
@@ -46,13 +46,13 @@ def task_of(hash_code: int, tasks: int) -> int:
 
 
 def routes(
-    order: Sequence[str], edges: Sequence[Edge], tasks: Mapping[str, int], sources: Mapping[str, Sequence[Key]]
+    order: Sequence[str], edges: Sequence[EdgeSpec], tasks: Mapping[str, int], sources: Mapping[str, Sequence[TupleKey]]
 ) -> dict[Stream, Routes]:
     """Of the streams whose keys are known. `order`: components, sources first; `sources`: what they emit."""
     held = {name: tuple(keys) for name, keys in sources.items()}
     found: dict[Stream, Routes] = {}
     for name in order:
-        arriving: list[Key] = []
+        arriving: list[TupleKey] = []
         into = [edge for edge in edges if edge.target == name]
         for edge in into:
             if sent := _grouped(edge, held, tasks[name]):
@@ -64,7 +64,7 @@ def routes(
     return found
 
 
-def _grouped(edge: Edge, held: Mapping[str, tuple[Key, ...]], tasks: int) -> list[Key]:
+def _grouped(edge: EdgeSpec, held: Mapping[str, tuple[TupleKey, ...]], tasks: int) -> list[TupleKey]:
     """The source's keys, each with the task that gets it; none where they are not known."""
     keys = held.get(edge.source, ())
     if edge.grouping != "fields" or len(edge.fields) != 1 or any(edge.fields[0] not in key.hashes for key in keys):
@@ -72,7 +72,7 @@ def _grouped(edge: Edge, held: Mapping[str, tuple[Key, ...]], tasks: int) -> lis
     return [replace(key, task=task_of(key.hashes[edge.fields[0]], tasks)) for key in keys]
 
 
-def _routes(sent: Sequence[Key], got: Sequence[Key], sources: int, targets: int) -> Routes:
+def _routes(sent: Sequence[TupleKey], got: Sequence[TupleKey], sources: int, targets: int) -> Routes:
     """Of a task that has no key it is even: it sends nothing."""
     shares: list[dict[int, float]] = [{} for _ in range(sources)]
     for one, other in zip(sent, got, strict=True):

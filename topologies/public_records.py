@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from topologies.errors import BadParameter, UnknownWork
-from topologies.keys import Key, java_hash, task_of
+from topologies.keys import TupleKey, java_hash, task_of
 
 PACKAGE = "barograph.topologies.opengov"
 COLUMNS = ("event", "symbol", "company", "parent", "amount")
@@ -32,7 +32,7 @@ LEAST_QUOTES = 3.0  # of a company in a day: then hardly a day is without one, a
 
 
 @dataclass(frozen=True)
-class Entry:
+class RecordEntry:
     """What a source emits over and over: hash codes of its own key and of the company's name, the company's place, and
     how often it comes, as a weight."""
 
@@ -47,8 +47,8 @@ class Records:
     """`surging`: of each company, the share of its days on which its price has doubled within the window; `seen_days`:
     where prices are drawn, how many of the last days have the older price, at most."""
 
-    quotes: tuple[Entry, ...]
-    contracts: tuple[Entry, ...]
+    quotes: tuple[RecordEntry, ...]
+    contracts: tuple[RecordEntry, ...]
     surging: tuple[float, ...]
     seen_days: int | None
 
@@ -81,11 +81,11 @@ def draw(
     """Contractor k belongs to company k mod `companies`."""
     names = [java_hash(company(number)) for number in range(companies)]
     quotes = tuple(
-        Entry(java_hash(symbol(number)), names[number], number, (number + 1.0) ** -quote_skew)
+        RecordEntry(java_hash(symbol(number)), names[number], number, (number + 1.0) ** -quote_skew)
         for number in range(companies)
     )
     contracts = tuple(
-        Entry(
+        RecordEntry(
             java_hash(contractor(number)),
             names[number % companies],
             number % companies,
@@ -187,9 +187,10 @@ def unpack(text: str) -> Records:
     return Records(_entries(quotes, places), _entries(contracts, places), surging, None)
 
 
-def _entries(counted: Mapping[tuple[str, str], int], places: Mapping[str, int]) -> tuple[Entry, ...]:
+def _entries(counted: Mapping[tuple[str, str], int], places: Mapping[str, int]) -> tuple[RecordEntry, ...]:
     return tuple(
-        Entry(java_hash(key), java_hash(traded), places[traded], float(rows)) for (key, traded), rows in counted.items()
+        RecordEntry(java_hash(key), java_hash(traded), places[traded], float(rows))
+        for (key, traded), rows in counted.items()
     )
 
 
@@ -197,14 +198,14 @@ def _entries(counted: Mapping[tuple[str, str], int], places: Mapping[str, int]) 
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordSource:
     """A spout of records in Flux YAML. `entries` are of all its tasks, `field` what they are grouped by."""
 
     name: str
     tasks: int
     rate_per_s: float
     field: str
-    entries: tuple[Entry, ...]
+    entries: tuple[RecordEntry, ...]
 
     def shares(self) -> list[tuple[int, float]]:
         """Of each entry, the task that has it, and its share of the component's tuples: tasks emit equally many."""
@@ -217,9 +218,9 @@ class Source:
             for place, entry in zip(places, self.entries, strict=True)
         ]
 
-    def keys(self) -> tuple[Key, ...]:
+    def keys(self) -> tuple[TupleKey, ...]:
         return tuple(
-            Key(share, place, {self.field: entry.key, "company": entry.company})
+            TupleKey(share, place, {self.field: entry.key, "company": entry.company})
             for entry, (place, share) in zip(self.entries, self.shares(), strict=True)
         )
 
@@ -238,8 +239,8 @@ class Opengov:
     name: str
     is_unthrottled: bool
     records: Records
-    quotes: Source
-    contracts: Source
+    quotes: RecordSource
+    contracts: RecordSource
     window_days: int
     day_s: float
 
@@ -270,9 +271,9 @@ def opengov_of(document: Mapping[str, Any]) -> Opengov | None:
     )
 
 
-def _source(vertex: Mapping[str, Any], field: str, entries: tuple[Entry, ...]) -> Source:
+def _source(vertex: Mapping[str, Any], field: str, entries: tuple[RecordEntry, ...]) -> RecordSource:
     tasks = vertex.get("numTasks", vertex["parallelism"])
-    return Source(vertex["id"], tasks, float(vertex["constructorArgs"][0]), field, entries)
+    return RecordSource(vertex["id"], tasks, float(vertex["constructorArgs"][0]), field, entries)
 
 
 def check_sources(name: str, document: Mapping[str, Any]) -> None:
@@ -288,7 +289,7 @@ def check_sources(name: str, document: Mapping[str, Any]) -> None:
             )
 
 
-def keys(document: Mapping[str, Any]) -> dict[str, Sequence[Key]]:
+def keys(document: Mapping[str, Any]) -> dict[str, Sequence[TupleKey]]:
     known = opengov_of(document)
     return {source.name: source.keys() for source in (known.quotes, known.contracts)} if known else {}
 

@@ -22,7 +22,7 @@ import yaml
 
 from topologies import catalogue, public_records
 from topologies.errors import UnknownWork
-from topologies.keys import Key, Routes, Stream, routes
+from topologies.keys import Routes, Stream, TupleKey, routes
 
 PACKAGE = "barograph.topologies"
 BUFFER = "topology.executor.receive.buffer.size"
@@ -160,7 +160,7 @@ class TopologyWork:
     name: str
     workers: int
     components: tuple[ComponentWork, ...]
-    edges: tuple[catalogue.Edge, ...]
+    edges: tuple[catalogue.EdgeSpec, ...]
     buffer: float
     spout_wait: IdleWait
     bolt_wait: IdleWait
@@ -222,7 +222,7 @@ KNOWN = (
 )
 
 
-def component_work(shape: catalogue.Component, arguments: Sequence[Any]) -> ComponentWork:
+def component_work(shape: catalogue.ComponentSpec, arguments: Sequence[Any]) -> ComponentWork:
     """By its class; the arguments are those of its Java constructor. Raises UnknownWork for a class not ours."""
     name = shape.class_name.removeprefix(f"{PACKAGE}.") if shape.class_name.startswith(f"{PACKAGE}.") else None
     own: dict[str, Any]
@@ -310,7 +310,7 @@ def _idle_wait(config: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> Idl
     return IdleWait(parks * PARK_S, sleep_ms / 1000.0)
 
 
-def components_of(document: Mapping[str, Any], shape: catalogue.Topology) -> tuple[ComponentWork, ...]:
+def components_of(document: Mapping[str, Any], shape: catalogue.TopologySpec) -> tuple[ComponentWork, ...]:
     """In the order of the shape, which is that of the Flux YAML `document`. Raises UnknownWork."""
     vertices = {vertex["id"]: vertex for vertex in (*document["spouts"], *document["bolts"])}
     passing = {f"{public_records.PACKAGE}.{name}": share for name, share in public_records.passing(document).items()}
@@ -323,7 +323,7 @@ def components_of(document: Mapping[str, Any], shape: catalogue.Topology) -> tup
 
 def task_routes(
     document: Mapping[str, Any],
-    shape: catalogue.Topology,
+    shape: catalogue.TopologySpec,
     components: Sequence[ComponentWork],
     order: Sequence[str],
 ) -> dict[Stream, Routes]:
@@ -343,15 +343,18 @@ def task_routes(
     return routes(order, shape.edges, tasks, sources)
 
 
-def _key_of_each(spout: ComponentWork) -> tuple[Key, ...]:
+def _key_of_each(spout: ComponentWork) -> tuple[TupleKey, ...]:
     """31 is what Java's hash code of a list of one value adds to that of the value."""
     assert spout.shift is not None, "of a spout with keys"
     return tuple(
-        Key(1.0 / spout.tasks, task, {"key": (task + spout.shift) % spout.tasks - 31}) for task in range(spout.tasks)
+        TupleKey(1.0 / spout.tasks, task, {"key": (task + spout.shift) % spout.tasks - 31})
+        for task in range(spout.tasks)
     )
 
 
-def text_lengths(name: str, components: Sequence[ComponentWork], edges: Sequence[catalogue.Edge]) -> dict[str, Lengths]:
+def text_lengths(
+    name: str, components: Sequence[ComponentWork], edges: Sequence[catalogue.EdgeSpec]
+) -> dict[str, Lengths]:
     """By component. Where streams join, they are mixed as they would be if no component held any of them up."""
     by_name = {component.name: component for component in components}
     sources: dict[str, list[str]] = {component.name: [] for component in components}

@@ -21,7 +21,7 @@ LEVEL = 6
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArchiveEntry:
     """A file of the archive; `source` is read in pieces while it is written."""
 
     name: str
@@ -29,14 +29,14 @@ class Entry:
     executable: bool = False
 
 
-def write(target: Path, top: str, entries: Iterable[Entry]) -> None:
+def write(target: Path, top: str, entries: Iterable[ArchiveEntry]) -> None:
     """Write every entry below the folder `top`, then their SHA-256 sums. `target` appears whole or not at all, and an
     existing file is never overwritten."""
     sums = []
     with _new_file(target) as file, _tar_writer(file) as tar:
         for entry in sorted(entries, key=lambda entry: entry.name):
             sums.append(f"{_add(tar, top, entry)}  {entry.name}\n")
-        _add(tar, top, Entry(SUMS, "".join(sums).encode()))
+        _add(tar, top, ArchiveEntry(SUMS, "".join(sums).encode()))
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def _tar_writer(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
         yield tar
 
 
-def _add(tar: tarfile.TarFile, top: str, entry: Entry) -> str:
+def _add(tar: tarfile.TarFile, top: str, entry: ArchiveEntry) -> str:
     """Add the entry and return the digest of the bytes written."""
     info = tarfile.TarInfo(f"{top}/{entry.name}")
     info.mode, info.mtime = 0o755 if entry.executable else 0o644, TIME_S

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote, quote_plus
 
-from analysis.bundle.archive import Entry
+from analysis.bundle.archive import ArchiveEntry
 from analysis.record.files import COUNTERFACTUALS, SeriesPaths
 from barograph.errors import ConfigurationError
 
@@ -147,7 +147,7 @@ HOME_FOLDERS = re.compile(rb"/(?:home|Users)/[\w.-]+/|/root/")
 class Selection:
     """The files of a bundle. `left_out`: name -> reason; `homes`: files that name home folders."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[ArchiveEntry] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     homes: list[str] = field(default_factory=list)
 
@@ -171,17 +171,17 @@ def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str
         if LOG_FILES.match(name):
             with path.open("rb") as file:
                 selection.homes += [name] if any(HOME_FOLDERS.search(line) for line in file) else []
-        selection.entries.append(Entry(f"{SERIES}/{name}", path))
+        selection.entries.append(ArchiveEntry(f"{SERIES}/{name}", path))
     selection.entries += _empty_runs(root, selection)
     return selection
 
 
-def _empty_runs(root: Path, selection: Selection) -> Iterator[Entry]:
+def _empty_runs(root: Path, selection: Selection) -> Iterator[ArchiveEntry]:
     """Yield an entry for each run without files, because an archive has files only."""
     names = {entry.name.split("/")[2] for entry in selection.entries if entry.name.startswith(f"{SERIES}/runs/")}
     for run in SeriesPaths(root).all_runs():
         if run.run_id not in names:
-            yield Entry(f"{SERIES}/runs/{run.run_id}/{EMPTY_RUN_FILE}", b"")
+            yield ArchiveEntry(f"{SERIES}/runs/{run.run_id}/{EMPTY_RUN_FILE}", b"")
 
 
 def _files(root: Path) -> Iterator[tuple[str, Path]]:

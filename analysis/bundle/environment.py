@@ -20,7 +20,7 @@ RUN_FACTS = ("variant", "status", "failure", "seed", "git_commit", "git_dirty", 
 
 
 @dataclass(frozen=True)
-class Facts:
+class EnvironmentFacts:
     """The contents of README and environment.json."""
 
     series: Mapping[str, Any]
@@ -46,11 +46,11 @@ class Facts:
         }  # fmt: skip
 
 
-def facts_of_series(root: Path) -> Facts:
+def facts_of_series(root: Path) -> EnvironmentFacts:
     paths = SeriesPaths(root)
     every = paths.all_runs()
     java = {run.run_id: version for run in every if (version := _java_version(run))}
-    return Facts(
+    return EnvironmentFacts(
         read_json(paths.series_json),
         {run.run_id: read_json_or_none(run.run_json) or {} for run in every},
         read_json_or_none(root / FILE) or {},

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.bundle.environment import Facts
+from analysis.bundle.environment import EnvironmentFacts
 from analysis.record.simulated import is_simulated
 
 HOMES_SHOWN = 10
@@ -20,7 +20,7 @@ class ReadmeContent:
 
     title: str
     run_id: str | None
-    facts: Facts
+    facts: EnvironmentFacts
     claims: Sequence[Mapping[str, Any]]
     sources: Sequence[str]
     left_out: Mapping[str, str]
@@ -123,7 +123,7 @@ def _inside() -> Iterator[str]:
     )
 
 
-def _runs(facts: Facts) -> Iterator[str]:
+def _runs(facts: EnvironmentFacts) -> Iterator[str]:
     yield "## Runs\n"
     yield "| run | variant | status | why |\n|---|---|---|---|"
     for run_id, run in facts.runs.items():
@@ -133,7 +133,7 @@ def _runs(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def _environment(facts: Facts) -> Iterator[str]:
+def _environment(facts: EnvironmentFacts) -> Iterator[str]:
     """Yield values that all runs share once; they may differ in a series that was resumed elsewhere."""
     yield "## Environment\n"
     facts_by_name: dict[str, set[str]] = {}

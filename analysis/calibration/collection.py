@@ -10,12 +10,12 @@ from analysis.calibration import starts, sums
 from analysis.calibration.starts import Join, StartGroup
 from analysis.calibration.sums import Span
 from analysis.record.small_tables import Row
-from scheduler_plugins.simulator.work import TopologyWork
+from scheduler_plugins.simulator.work import SimulatedTopology
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Works = Mapping[tuple[str, str], TopologyWork]
+Works = Mapping[tuple[str, str], SimulatedTopology]
 """By run and the topology's name: what its components do to a tuple."""
 
 
@@ -26,7 +26,7 @@ class RunSums:
     `begun_s`: of processes, by topology, machine, port and id. `*_of_spans`: of starts and joins."""
 
     run_id: str  # with its series, so that it is unique
-    works: Mapping[str, TopologyWork]
+    works: Mapping[str, SimulatedTopology]
     activity: tuple[Row, ...]
     machine_cpu: tuple[Row, ...]
     starts: tuple[StartGroup, ...]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from analysis.record.small_tables import Row
-from scheduler_plugins.simulator.work import EdgeWork, TopologyWork
+from scheduler_plugins.simulator.work import EdgeWork, SimulatedTopology
 
 EVEN = ("shuffle", "fields", "none", "local_or_shuffle", "all")
 
@@ -22,7 +22,7 @@ class Deliveries:
         return Deliveries(self.remote + other.remote, self.kilobytes + other.kilobytes)
 
 
-def is_dealt_evenly(work: TopologyWork) -> bool:
+def is_dealt_evenly(work: SimulatedTopology) -> bool:
     """Return whether it is known how many tuples leave a worker: every component has one stream with a known
     distribution, and none has routes of its own."""
     streams: dict[str, set[str]] = {}
@@ -32,7 +32,7 @@ def is_dealt_evenly(work: TopologyWork) -> bool:
     return is_even and all(len(names) == 1 for names in streams.values())
 
 
-def remote_shares(edge: EdgeWork, work: TopologyWork, here: Mapping[str, int]) -> float:
+def remote_shares(edge: EdgeWork, work: SimulatedTopology, here: Mapping[str, int]) -> float:
     """Return deliveries to other workers per tuple emitted on the edge in a worker that has `here` tasks of
     components."""
     tasks = next(len(component.tasks) for component in work.components if component.name == edge.target)
@@ -44,7 +44,7 @@ def remote_shares(edge: EdgeWork, work: TopologyWork, here: Mapping[str, int]) -
     return 1.0 - local_tasks / tasks
 
 
-def of_worker(work: TopologyWork, rows: Iterable[Row]) -> Deliveries:
+def of_worker(work: SimulatedTopology, rows: Iterable[Row]) -> Deliveries:
     """Return the deliveries of one process of a worker in one window; `rows` are those of its components."""
     rows_by_component = {row["component"]: row for row in rows}
     task_counts = {name: row["tasks"] for name, row in rows_by_component.items()}

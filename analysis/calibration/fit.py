@@ -14,7 +14,7 @@ import numpy as np
 
 from analysis.calibration.collection import RunSums
 from analysis.calibration.hops import HopRow, hop_rows
-from analysis.calibration.linear import Estimate, Linear, default_estimate, estimate, linear_estimates
+from analysis.calibration.linear import CostEstimate, Linear, default_estimate, estimate, linear_estimates
 from analysis.calibration.start_costs import start_estimates
 from analysis.calibration.thread_costs import component_of, tuple_estimates, with_estimates
 from scheduler_plugins.simulator.work import Costs
@@ -25,9 +25,9 @@ ROUNDING = 0.25  # variance of a second's whole tuples that is no variation of s
 LEAST_PAIRS = 30
 
 
-def fit_costs(runs: Sequence[RunSums], default: Costs = DEFAULT) -> list[Estimate]:
+def fit_costs(runs: Sequence[RunSums], default: Costs = DEFAULT) -> list[CostEstimate]:
     """Return estimates of all parameters, in the order of Costs."""
-    estimates_by_name: dict[str, Estimate] = {}
+    estimates_by_name: dict[str, CostEstimate] = {}
     costs = default
     for part in (tuple_estimates, start_estimates, _hops, _noise):
         estimates = part(runs, costs)
@@ -36,22 +36,22 @@ def fit_costs(runs: Sequence[RunSums], default: Costs = DEFAULT) -> list[Estimat
     reason = "nothing in a record says it"
     return [
         estimates_by_name.get(each.name)
-        or Estimate(each.name, None, getattr(default, each.name), None, None, 0, reason)
+        or CostEstimate(each.name, None, getattr(default, each.name), None, None, 0, reason)
         for each in fields(Costs)
     ]
 
 
-def given_costs(costs: Costs) -> list[Estimate]:
+def given_costs(costs: Costs) -> list[CostEstimate]:
     """Return estimates for costs that were given, not fitted."""
-    return [Estimate(name, float(value), value, None, None, 0, "given") for name, value in asdict(costs).items()]
+    return [CostEstimate(name, float(value), value, None, None, 0, "given") for name, value in asdict(costs).items()]
 
 
-def costs_of(estimates: Sequence[Estimate]) -> Costs:
+def costs_of(estimates: Sequence[CostEstimate]) -> Costs:
     """Return the fitted costs over the defaults."""
     return Costs(**{each.name: each.default if each.value is None else each.value for each in estimates})
 
 
-def _hops(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
+def _hops(runs: Sequence[RunSums], default: Costs) -> list[CostEstimate]:
     rows = [hop_rows(run, default) for run in runs]
     parts = [_hop_linear(each, default) for each in rows if each]
     if not parts:
@@ -68,7 +68,7 @@ def _hop_linear(rows: Sequence[HopRow], default: Costs) -> Linear:
     return Linear(names, defaults, x, np.array([row.ms for row in rows]), LEAST_HOP_ROWS)
 
 
-def _noise(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
+def _noise(runs: Sequence[RunSums], default: Costs) -> list[CostEstimate]:
     def of(parts: Sequence[tuple[float, int]]) -> float:
         return math.sqrt(max(0.0, sum(square for square, _ in parts) / sum(pairs for _, pairs in parts)))
 
@@ -92,5 +92,5 @@ def _noise_sums(run: RunSums) -> tuple[float, int] | None:
     return (total, pairs) if pairs >= LEAST_PAIRS else None
 
 
-def as_costs(estimates: Sequence[Estimate]) -> dict[str, float]:
+def as_costs(estimates: Sequence[CostEstimate]) -> dict[str, float]:
     return {name: float(value) for name, value in asdict(costs_of(estimates)).items()}

@@ -18,7 +18,7 @@ from analysis.calibration.deliveries import is_dealt_evenly, remote_shares
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.small_tables import Row
 from scheduler_plugins.simulator.waits import idle_wait_s
-from scheduler_plugins.simulator.work import Costs, EdgeWork, TopologyWork, Waits
+from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedTopology, Waits
 
 MOST_BUSY = 0.7  # of an executor; above, its queue says more than its hops
 LEAST_TUPLES = 100
@@ -89,7 +89,9 @@ def _latency_ms(run: RunSums, interval: Row) -> float | None:
     return sum(row["n"] * row["mean_ms"] for row in rows) / tuples if tuples >= LEAST_TUPLES else None
 
 
-def _places(run: RunSums, interval: Row, topology: str, work: TopologyWork, costs: Costs) -> dict[str, _Place] | None:
+def _places(
+    run: RunSums, interval: Row, topology: str, work: SimulatedTopology, costs: Costs
+) -> dict[str, _Place] | None:
     zero_s = run.zeros_s[interval["event_id"]]
     begin_s, end_s = zero_s + interval["start_s"], zero_s + interval["end_s"]
     rows = [
@@ -139,7 +141,7 @@ def _tasks(rows: Sequence[Row]) -> Mapping[str, int]:
     return Counter(row["slot"] for row in rows)
 
 
-def _mean_way(work: TopologyWork, places: Mapping[str, _Place]) -> _Way | None:
+def _mean_way(work: SimulatedTopology, places: Mapping[str, _Place]) -> _Way | None:
     """Return the way of the tuples that the sinks execute."""
     levels = work.levels()
     ways: dict[str, _Way] = {}
@@ -169,7 +171,7 @@ def _mean_way(work: TopologyWork, places: Mapping[str, _Place]) -> _Way | None:
     )
 
 
-def _remote_share(edge: EdgeWork, work: TopologyWork, places: Mapping[str, _Place]) -> float:
+def _remote_share(edge: EdgeWork, work: SimulatedTopology, places: Mapping[str, _Place]) -> float:
     """Return the share of deliveries on an edge that go to other workers; its sources' tasks emit alike."""
     sources, targets = places[edge.source].tasks, places[edge.target].tasks
     tasks = sum(targets.values())

@@ -47,7 +47,7 @@ class SideNumber:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ModelError:
     """A metric of one real run at one event. `error`: in percent of the real value if the metric is a ratio's,
     else simulated less real in its own unit."""
 
@@ -137,7 +137,7 @@ class SeriesErrors:
 
     experiment: str
     series_id: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ModelError, ...]
     machines: tuple[MachineCell, ...]
     rankings: tuple[Ranking, ...]
     runs: int
@@ -281,11 +281,11 @@ def _latencies(windows: Sequence[Row]) -> Iterable[tuple[str, float]]:
 NOTHING = SideNumber(None, 0)
 
 
-def cells_of(experiment: str, variants: Mapping[str, str], real: Values, simulated: Values) -> tuple[Cell, ...]:
+def cells_of(experiment: str, variants: Mapping[str, str], real: Values, simulated: Values) -> tuple[ModelError, ...]:
     """Return a cell for each value that one side has. `variants`: of the real runs."""
     keys = sorted({*real, *simulated}, key=lambda key: (key[0], event_order(key[2]), key[1], JUDGED.index(key[3])))
     return tuple(
-        Cell(experiment, key[0], variants[key[1]], *key[1:], real.get(key, NOTHING), simulated.get(key, NOTHING))
+        ModelError(experiment, key[0], variants[key[1]], *key[1:], real.get(key, NOTHING), simulated.get(key, NOTHING))
         for key in keys
     )
 
@@ -316,16 +316,16 @@ def machine_means(paths: SeriesPaths, stands_for: StandsFor) -> dict[MachineKey,
     return {key: fmean(of_key) for key, of_key in values.items()}
 
 
-def rankings(cells: Sequence[Cell]) -> tuple[Ranking, ...]:
+def rankings(cells: Sequence[ModelError]) -> tuple[Ranking, ...]:
     """Return one ranking a topology and event."""
-    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str, str], list[ModelError]] = {}
     for cell in cells:
         if cell.metric == RANKED and cell.event_id != WHOLE_RUN:
             groups.setdefault((cell.experiment, cell.topology, cell.event_id), []).append(cell)
     return tuple(_ranking(key, group) for key, group in groups.items())
 
 
-def _ranking(key: tuple[str, str, str], cells: Sequence[Cell]) -> Ranking:
+def _ranking(key: tuple[str, str, str], cells: Sequence[ModelError]) -> Ranking:
     real, simulation = (_means(cells, side) for side in ("real", "simulated"))
     names = sorted(set(real) & set(simulation))
     pairs = [(a, b) for a, b in combinations(names, 2) if _differ(real[a], real[b], CLEARLY)]
@@ -337,7 +337,7 @@ def _ranking(key: tuple[str, str, str], cells: Sequence[Cell]) -> Ranking:
     return Ranking(*key, _best_first(real), _best_first(simulation), tau, len(pairs), agreements)
 
 
-def _means(cells: Sequence[Cell], side: str) -> dict[str, float]:
+def _means(cells: Sequence[ModelError], side: str) -> dict[str, float]:
     """Return the means of a variant's runs that both sides have; if there are none, of all that this side has."""
     values_by_variant: dict[str, list[float]] = {}
     pairs = {cell.variant for cell in cells if None not in (cell.real.value, cell.simulated.value)}

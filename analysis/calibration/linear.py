@@ -22,7 +22,7 @@ LEAST_ROWS = 10
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """A parameter of Costs. `value` None: it keeps its default, for the reason `why`; `low` to `high`: 95 %, None with
     a single run."""
 
@@ -122,7 +122,7 @@ def jackknife(runs: int, fit: Callable[[Sequence[int]], float | None]) -> tuple[
     return max(0.0, center - half), center + half
 
 
-def linear_estimates(parts: Sequence[Linear], default: Costs, wanted: Sequence[str]) -> list[Estimate]:
+def linear_estimates(parts: Sequence[Linear], default: Costs, wanted: Sequence[str]) -> list[CostEstimate]:
     """Return estimates; `parts`: one a run."""
     parts = [part for part in parts if len(part.y)]
     if not parts:
@@ -138,12 +138,12 @@ def linear_estimates(parts: Sequence[Linear], default: Costs, wanted: Sequence[s
             return solve(Linear.joined([parts[place] for place in chosen])).values.get(name)
 
         low, high = jackknife(len(parts), value)
-        estimates.append(Estimate(name, solution.values[name], getattr(default, name), low, high, len(parts)))
+        estimates.append(CostEstimate(name, solution.values[name], getattr(default, name), low, high, len(parts)))
     return estimates
 
 
-def default_estimate(name: str, default: Costs, why: str) -> Estimate:
-    return Estimate(name, None, getattr(default, name), None, None, 0, why)
+def default_estimate(name: str, default: Costs, why: str) -> CostEstimate:
+    return CostEstimate(name, None, getattr(default, name), None, None, 0, why)
 
 
 Part = TypeVar("Part")
@@ -151,7 +151,7 @@ Part = TypeVar("Part")
 
 def estimate(
     name: str, parts: Sequence[Part], value: Callable[[Sequence[Part]], float | None], default: Costs, why: str
-) -> Estimate:
+) -> CostEstimate:
     """Return a parameter as `value` gives it for all parts, one a run; if there is none, its default, for the reason
     `why`."""
 
@@ -161,4 +161,4 @@ def estimate(
     total = of(range(len(parts))) if parts else None
     if total is None:
         return default_estimate(name, default, why)
-    return Estimate(name, total, getattr(default, name), *jackknife(len(parts), of), len(parts))
+    return CostEstimate(name, total, getattr(default, name), *jackknife(len(parts), of), len(parts))

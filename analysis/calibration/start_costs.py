@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.calibration.collection import RunSums
 from analysis.calibration.deliveries import is_dealt_evenly
-from analysis.calibration.linear import Estimate, Linear, default_estimate, estimate, solve
+from analysis.calibration.linear import CostEstimate, Linear, default_estimate, estimate, solve
 from analysis.calibration.starts import Join
 from analysis.calibration.sums import Span
 from analysis.calibration.thread_costs import kilobytes, of_workers, with_estimates
@@ -35,7 +35,7 @@ class StartRow:
     is_timed: bool = True
 
 
-def start_estimates(runs: Sequence[RunSums], costs: Costs) -> list[Estimate]:
+def start_estimates(runs: Sequence[RunSums], costs: Costs) -> list[CostEstimate]:
     """Return `start_cpu_s` of a worker (CPU seconds), WAITS (seconds), `supervisor_cpu_s` (CPU seconds), in this order.
     `costs`: known costs of tuples and of rest, and the defaults of these five."""
     names = ("start_cpu_s", *WAITS)
@@ -66,7 +66,7 @@ def start_cpu(rows: Sequence[StartRow]) -> float:
     return max(0.0, sum(row.cpu_s for row in selection) / max(1, sum(row.number for row in selection)))
 
 
-def _waits(parts: Sequence[Sequence[StartRow]], costs: Costs) -> list[Estimate]:
+def _waits(parts: Sequence[Sequence[StartRow]], costs: Costs) -> list[CostEstimate]:
     waits = start_times(_all(parts), costs)
 
     def value(name: str) -> Callable[[Sequence[Sequence[StartRow]]], float | None]:
@@ -129,7 +129,7 @@ def _rest_s(run: RunSums, span: Span, costs: Costs) -> tuple[float, float] | Non
     return used_s - threads_s - at_rest_s, cores - load
 
 
-def _supervisors(runs: Sequence[RunSums], costs: Costs) -> Estimate:
+def _supervisors(runs: Sequence[RunSums], costs: Costs) -> CostEstimate:
     """Return CPU of a machine that joins, from its supervisor's start until it is at rest again, less that of
     workers."""
 

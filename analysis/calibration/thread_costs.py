@@ -9,10 +9,10 @@ import numpy as np
 
 from analysis.calibration.collection import RunSums
 from analysis.calibration.deliveries import Deliveries, is_dealt_evenly, of_worker
-from analysis.calibration.linear import Estimate, Linear, estimate, linear_estimates
+from analysis.calibration.linear import CostEstimate, Linear, estimate, linear_estimates
 from analysis.calibration.starts import overlaps
 from analysis.record.small_tables import Row
-from scheduler_plugins.simulator.work import ComponentWork, Costs, young_share
+from scheduler_plugins.simulator.work import Costs, SimulatedComponent, young_share
 
 OF_THREADS = ("receive_ms", "local_emit_ms")
 RESTS = ("rest of spouts", "rest of bolts")  # a thread that waits polls; in Costs that is the worker's, `idle_cores`
@@ -21,7 +21,7 @@ LEAST_COVERED = 0.8  # of a window, by a machine's lines
 OF_MACHINES = ("machine_idle_cores", "idle_cores", "remote_emit_ms", "warm_up_cores", "remote_kb_ms")
 
 
-def tuple_estimates(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
+def tuple_estimates(runs: Sequence[RunSums], default: Costs) -> list[CostEstimate]:
     """Return estimates of a tuple's cost, and of machines and workers at rest."""
     estimates = linear_estimates([_thread_rows(run, default) for run in runs], default, OF_THREADS)
     costs = with_estimates(default, estimates)
@@ -29,7 +29,7 @@ def tuple_estimates(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
     return [*estimates, *linear_estimates([_machine_rows(run, costs) for run in runs], costs, OF_MACHINES)]
 
 
-def with_estimates(costs: Costs, estimates: Sequence[Estimate]) -> Costs:
+def with_estimates(costs: Costs, estimates: Sequence[CostEstimate]) -> Costs:
     return replace(costs, **{each.name: each.value for each in estimates if each.value is not None})
 
 
@@ -72,7 +72,7 @@ def _rests(rows: Sequence[Row], is_spout: bool) -> tuple[float, float]:
     return resting_s * is_spout, resting_s * (not is_spout)
 
 
-def _slack(runs: Sequence[RunSums], costs: Costs) -> Estimate:
+def _slack(runs: Sequence[RunSums], costs: Costs) -> CostEstimate:
     """Return the time of a tuple beyond its sleep and its CPU, for components that sleep, while nothing starts beside
     them."""
 
@@ -98,7 +98,7 @@ def _slept(run: RunSums, costs: Costs) -> tuple[float, float]:
     return over_ms, tuples
 
 
-def component_of(run: RunSums, topology: str, name: str) -> ComponentWork | None:
+def component_of(run: RunSums, topology: str, name: str) -> SimulatedComponent | None:
     return next((each for each in run.works[topology].components if each.name == name), None)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from analysis.calibration.fit import as_costs
 from analysis.calibration.judgement import CLEARLY, ErrorSummary, SeriesErrors, summaries
-from analysis.calibration.linear import Estimate
+from analysis.calibration.linear import CostEstimate
 from analysis.calibration.validity import COST_MODELS, Validity, outside, validity_of_run
 from analysis.errors import RecordError
 from analysis.numerals import number
@@ -88,7 +88,7 @@ def _ends(value: Any) -> Any:
 
 
 def validation_of(
-    made: str, estimates: Sequence[Estimate], fitted_on: Sequence[SeriesName], judgements: Sequence[SeriesErrors],
+    made: str, estimates: Sequence[CostEstimate], fitted_on: Sequence[SeriesName], judgements: Sequence[SeriesErrors],
     validity: Validity,
 ) -> Validation:  # fmt: skip
     return Validation(

@@ -13,11 +13,23 @@ simulated_rows, sweep_rows  numbers of the simulator in place of verdicts
 """
 
 from analysis.claims.ledger import evaluate, evaluate_newest, judge, judge_all
-from analysis.claims.ledger_rows import Conditions, LedgerRow, RunValue
-from analysis.claims.pools import Pool, kept_series, pools_of_claims
-from analysis.claims.statements import FAMILIES, Claim, Kind, load_claims
+from analysis.claims.ledger_rows import LedgerRow, RunValue, SeriesConditions
+from analysis.claims.pools import BlockPool, kept_series, pools_of_claims
+from analysis.claims.statements import FAMILIES, Claim, ClaimKind, load_claims
 
 __all__ = [
-    "FAMILIES", "Claim", "Conditions", "Kind", "LedgerRow", "Pool", "RunValue", "evaluate", "evaluate_newest", "judge",
-    "judge_all", "kept_series", "load_claims", "pools_of_claims",
+    "FAMILIES",
+    "BlockPool",
+    "Claim",
+    "ClaimKind",
+    "LedgerRow",
+    "RunValue",
+    "SeriesConditions",
+    "evaluate",
+    "evaluate_newest",
+    "judge",
+    "judge_all",
+    "kept_series",
+    "load_claims",
+    "pools_of_claims",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ import yaml
 from numpy.typing import NDArray
 
 from analysis.claims import capacity
-from analysis.claims.ledger_rows import Conditions, RunValue, percent_over, series_lengths
+from analysis.claims.ledger_rows import RunValue, SeriesConditions, percent_over, series_lengths
 from analysis.claims.statements import RATIOS, Claim
 from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
 from analysis.metrics.definitions import CONVERGENCE, quantum
@@ -26,7 +26,7 @@ from analysis.stats.survival import Times
 from barograph.plan.events import ScaleIn, ScaleOut
 from barograph.plan.experiment import Experiment, Variant
 from scheduler_plugins.policies import topology_aware
-from scheduler_plugins.policies.stela import Parameters
+from scheduler_plugins.policies.stela import StelaParameters
 from topologies import catalogue
 from topologies.work import components_of
 
@@ -98,9 +98,11 @@ def _template_of(experiment: Experiment, variant: Variant) -> str:
     return json.dumps([topology.file, topology.parameters, topology.overrides], sort_keys=True)
 
 
-def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: Mapping[str, Any]) -> Levels | None:
+def _levels_of_stela(
+    topology: capacity.TopologyCapacity, before: int, new: int, given: Mapping[str, Any]
+) -> Levels | None:
     try:
-        parameters = Parameters(**given)
+        parameters = StelaParameters(**given)
     except (TypeError, ValueError):
         return None  # of another version
     slots = capacity.new_executors(topology, before, new, parameters.slots)
@@ -115,7 +117,7 @@ def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: 
 
 
 @cache
-def _cached_closed_form(text: str) -> capacity.Topology | None:
+def _cached_closed_form(text: str) -> capacity.TopologyCapacity | None:
     try:
         return capacity.topology_of_flux(catalogue.render(*json.loads(text)))
     except catalogue.TopologyError:
@@ -192,7 +194,7 @@ class BaselineTime:
     least_s: float
 
 
-def baseline_time(claim: Claim, measured: Conditions) -> BaselineTime | None:
+def baseline_time(claim: Claim, measured: SeriesConditions) -> BaselineTime | None:
     """Return the time for the compared blocks; None for other claims than ratios of times, and with fewer than three
     blocks."""
     variant_values, other = (

@@ -22,7 +22,7 @@ from scheduler_plugins.model import Component as ObservedComponent
 from scheduler_plugins.model import Edge, Executor, executor_ranges
 from scheduler_plugins.model import Topology as ObservedTopology
 from scheduler_plugins.policies import scaling
-from scheduler_plugins.policies.stela import Parameters, assign_executors
+from scheduler_plugins.policies.stela import StelaParameters, assign_executors
 from topologies import catalogue
 from topologies.errors import UnknownWork
 from topologies.work import SOURCE_CHARACTERS, ComponentWork, components_of
@@ -37,7 +37,7 @@ DECIMALS = 9  # tuples/s that differ by less are the same
 
 
 @dataclass(frozen=True)
-class Component:
+class ComponentCapacity:
     """A component. `executors`: at the start. `offered_per_s`: by a source. `passes`: share of the tuples that are sent
     on; `keeps`, `appends`: share of a text that stays, characters that are added."""
 
@@ -53,10 +53,10 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Topology:
+class TopologyCapacity:
     """Components as declared; edges (source, target), one a stream; and an order with sources before targets."""
 
-    components: tuple[Component, ...]
+    components: tuple[ComponentCapacity, ...]
     edges: tuple[tuple[str, str], ...]
     order: tuple[str, ...]
 
@@ -71,7 +71,7 @@ class Topology:
 
 
 @dataclass(frozen=True)
-class Rates:
+class ComponentRates:
     """Tuples/s that arrive at a component, that it serves and that it sends on, and the mean length of these."""
 
     arriving: float
@@ -81,7 +81,7 @@ class Rates:
 
 
 @cache
-def topology_of_flux(flux: str) -> Topology | None:
+def topology_of_flux(flux: str) -> TopologyCapacity | None:
     """Read rendered Flux YAML. None if there is no closed form: a component that burns CPU, or is not ours, a source
     that is not throttled, a grouping that is not even, a cycle."""
     document = yaml.safe_load(flux)
@@ -99,24 +99,26 @@ def topology_of_flux(flux: str) -> Topology | None:
     for source, target in edges:
         sources[target].append(source)
     try:
-        return Topology(parts, edges, tuple(TopologicalSorter(sources).static_order()))
+        return TopologyCapacity(parts, edges, tuple(TopologicalSorter(sources).static_order()))
     except CycleError:
         return None
 
 
-def _component(work: ComponentWork) -> Component | None:
+def _component(work: ComponentWork) -> ComponentCapacity | None:
     """Return the component; None if it is not throttled, or burns CPU."""
     if work.is_unthrottled or (work.cost_model == "busy" and work.ms_per_character > 0.0):
         return None
     sizes = (work.name, work.kind, work.tasks, work.executors, work.rate_per_s or 0.0)
-    return Component(*sizes, work.ms_per_character, work.passes, work.keeps, work.appends)
+    return ComponentCapacity(*sizes, work.ms_per_character, work.passes, work.keeps, work.appends)
 
 
-def component_rates(topology: Topology, executors: Sizes) -> dict[str, Rates]:
+def component_rates(topology: TopologyCapacity, executors: Sizes) -> dict[str, ComponentRates]:
     """Return rates at rest by component, for the given numbers of executors."""
     flows = _flows(topology, {name: np.array([size]) for name, size in executors.items()})
     return {
-        name: Rates(float(flow.arriving[0]), float(flow.served[0]), float(flow.sent[0]), float(flow.characters[0]))
+        name: ComponentRates(
+            float(flow.arriving[0]), float(flow.served[0]), float(flow.sent[0]), float(flow.characters[0])
+        )
         for name, flow in flows.items()
     }
 
@@ -131,7 +133,9 @@ class _Flow:
     characters: Array
 
 
-def _flows(topology: Topology, executors: Mapping[str, Integers], *, shortest: bool = False) -> dict[str, _Flow]:
+def _flows(
+    topology: TopologyCapacity, executors: Mapping[str, Integers], *, shortest: bool = False
+) -> dict[str, _Flow]:
     """Return the flows. `shortest`: treat joined streams as if all texts were as short as the shortest ones."""
     by_name = {component.name: component for component in topology.components}
     flows: dict[str, _Flow] = {}
@@ -141,11 +145,11 @@ def _flows(topology: Topology, executors: Mapping[str, Integers], *, shortest: b
     return flows
 
 
-def _sources(topology: Topology, name: str) -> list[str]:
+def _sources(topology: TopologyCapacity, name: str) -> list[str]:
     return [source for source, target in topology.edges if target == name]
 
 
-def _flow(component: Component, executors: Integers, streams: Sequence[_Flow], shortest: bool) -> _Flow:
+def _flow(component: ComponentCapacity, executors: Integers, streams: Sequence[_Flow], shortest: bool) -> _Flow:
     zeros = np.zeros(len(executors))
     if component.kind == "spout":
         offered = zeros + component.offered_per_s
@@ -159,7 +163,7 @@ def _flow(component: Component, executors: Integers, streams: Sequence[_Flow], s
     return _Flow(arrivals, service, service * component.passes, characters * component.keeps + component.appends)
 
 
-def _served(component: Component, executors: Integers, arriving: Array, ms_per_tuple: Array) -> Array:
+def _served(component: ComponentCapacity, executors: Integers, arriving: Array, ms_per_tuple: Array) -> Array:
     """Return the tuples served: each executor gets those for its tasks, of 8 tasks on 5 executors 2, 2, 2, 1 and 1
     eighths."""
     of_task = arriving / component.tasks
@@ -169,13 +173,13 @@ def _served(component: Component, executors: Integers, arriving: Array, ms_per_t
     return np.asarray(larger * of_larger + (executors - larger) * of_others, dtype=np.float64)
 
 
-def throughput(topology: Topology, executors: Sizes) -> float:
+def throughput(topology: TopologyCapacity, executors: Sizes) -> float:
     """Return tuples/s at all sinks together."""
     rates = component_rates(topology, executors)
     return sum(rates[sink].served for sink in topology.sinks)
 
 
-def new_executors(topology: Topology, machines_before: int, machines_new: int, rule: scaling.SlotsRule) -> int:
+def new_executors(topology: TopologyCapacity, machines_before: int, machines_new: int, rule: scaling.SlotsRule) -> int:
     """Return how many executors Stela gives out when machines join (SP II-B)."""
     return scaling.executors_for_new_machines(as_observed(topology), machines_before, machines_new, rule)
 
@@ -190,7 +194,7 @@ class Best:
 
 
 @cache
-def best(topology: Topology, slots: int) -> Best:
+def best(topology: TopologyCapacity, slots: int) -> Best:
     """Return the best of all distributions of up to `slots` more executors, with at most one executor a task; of
     equally good ones one that adds fewest.
 
@@ -216,7 +220,7 @@ def best(topology: Topology, slots: int) -> Best:
     return Best(throughput(topology, executors), executors)
 
 
-def _with_more(added: Integers, place: int, component: Component, slots: int) -> Integers:
+def _with_more(added: Integers, place: int, component: ComponentCapacity, slots: int) -> Integers:
     """Return each distribution with every possible number for the component; one that costs nothing needs no more."""
     room = np.minimum(slots - added.sum(axis=1), component.tasks - component.executors)
     room *= component.ms_per_character > 0.0
@@ -225,15 +229,15 @@ def _with_more(added: Integers, place: int, component: Component, slots: int) ->
     return every
 
 
-def _sizes(topology: Topology, added: Integers) -> dict[str, Integers]:
+def _sizes(topology: TopologyCapacity, added: Integers) -> dict[str, Integers]:
     return {name: topology.initial[name] + added[:, place] for place, name in enumerate(topology.order)}
 
 
-def _at_sinks(topology: Topology, flows: Mapping[str, _Flow], names: Collection[str]) -> Array:
+def _at_sinks(topology: TopologyCapacity, flows: Mapping[str, _Flow], names: Collection[str]) -> Array:
     return sum((flows[name].served for name in names if name in topology.sinks), np.zeros(1))
 
 
-def _handed_on(topology: Topology, added: Integers, known: int) -> Array:
+def _handed_on(topology: TopologyCapacity, added: Integers, known: int) -> Array:
     """Return a row a distribution: executors, and the flow from the first `known` components to sinks and to each later
     component; less is better. If lengths may differ it has each number twice, also negative: only equal ones compare.
     """
@@ -251,7 +255,7 @@ def _handed_on(topology: Topology, added: Integers, known: int) -> Array:
 
 
 @cache
-def _led_by_lengths(topology: Topology) -> frozenset[str]:
+def _led_by_lengths(topology: TopologyCapacity) -> frozenset[str]:
     """Return components that lead to, or are, one whose cost depends on texts with a mean length that
     follows from the mix of streams: streams of different lengths have joined there, or before."""
     by_name = {component.name: component for component in topology.components}
@@ -282,18 +286,18 @@ def _undominated(rows: Array, most: int) -> list[int] | None:
     return indices if len(indices) <= most else None
 
 
-def _bound(topology: Topology, slots: int) -> float:
+def _bound(topology: TopologyCapacity, slots: int) -> float:
     """Return an upper bound: as if each component got all slots, and joined texts were as short as the shortest."""
     executors = {each.name: np.array([min(each.tasks, each.executors + slots)]) for each in topology.components}
     return float(_at_sinks(topology, _flows(topology, executors, shortest=True), topology.sinks)[0])
 
 
-def stela_executors(topology: Topology, slots: int, parameters: Parameters) -> Sizes:
+def stela_executors(topology: TopologyCapacity, slots: int, parameters: StelaParameters) -> Sizes:
     """Return the sizes that Stela's rule gives, from these rates without noise."""
     return {**topology.initial, **assign_executors(as_observed(topology), slots, parameters)}
 
 
-def as_observed(topology: Topology) -> ObservedTopology:
+def as_observed(topology: TopologyCapacity) -> ObservedTopology:
     """Return a policy's view before the event: tasks numbered as declared, and the rates of the closed form."""
     rates, components = component_rates(topology, topology.initial), []
     for component, last in zip(topology.components, accumulate(c.tasks for c in topology.components), strict=True):

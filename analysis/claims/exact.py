@@ -10,7 +10,7 @@ from analysis.claims.statements import Claim
 from scheduler_plugins.model import Component, Edge, Executor, Topology
 from scheduler_plugins.policies import etp
 from scheduler_plugins.policies.scaling import executors_for_new_machines
-from scheduler_plugins.policies.stela import Parameters, assign_executors
+from scheduler_plugins.policies.stela import StelaParameters, assign_executors
 
 # SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. Rates that it does not
 # print (those of the others, and the input of the congested ones) are chosen so that exactly those are congested.
@@ -20,7 +20,7 @@ PROCESSING_RATES = {
     "10": 300.0,
 }  # fmt: skip
 INPUT_RATES = {"1": 6000.0, "3": 5000.0, "4": 4000.0, "6": 1000.0}
-RULES = Parameters(congestion_rate=1.0)
+RULES = StelaParameters(congestion_rate=1.0)
 ETP_ORDER = ("3", "4", "6", "1")
 MACHINE_COUNT, DRAWS, BEST_COUNT = 8, 4, 2
 

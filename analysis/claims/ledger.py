@@ -19,16 +19,16 @@ from analysis.claims import limitations, rules
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import (  # fmt: skip
     NOT_RUN,
-    Conditions,
     Key,
     LedgerRow,
     Outcome,
     RunValue,
+    SeriesConditions,
     with_note,
 )
-from analysis.claims.pools import Pool, blocks_of, kept_series, pools_of_claims
+from analysis.claims.pools import BlockPool, blocks_of, kept_series, pools_of_claims
 from analysis.claims.simulated_rows import simulated_rows
-from analysis.claims.statements import Claim, Kind, load_claims
+from analysis.claims.statements import Claim, ClaimKind, load_claims
 from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
 from analysis.ingest.run_tables import failed_attempts
 from analysis.record import small_tables
@@ -54,7 +54,7 @@ def evaluate(
     return with_sweeps(ledger, [folder for folder in folders if is_sweep(folder)])
 
 
-def ledger_rows(claims: Sequence[Claim], measured: Conditions, *, simulated: bool) -> list[LedgerRow]:
+def ledger_rows(claims: Sequence[Claim], measured: SeriesConditions, *, simulated: bool) -> list[LedgerRow]:
     """Return a row a claim: verdicts, or for simulated runs the model's numbers. Claims about sweeps have no number
     yet."""
     if not simulated:
@@ -74,7 +74,7 @@ def evaluate_newest(results: Path, family: str | None = None) -> list[LedgerRow]
 
 def evaluate_each(
     claims: Sequence[Claim],
-    pools: Mapping[str, Pool],
+    pools: Mapping[str, BlockPool],
     sweeps: Iterable[SeriesPaths] = (),
     *,
     simulated: bool = False,
@@ -89,7 +89,7 @@ def evaluate_each(
     }  # fmt: skip
     all_series = {paths for pool in pools.values() for paths in pool.series}
     conditions_by_series = {selection: conditions(selection, all_series) for selection in set(series_by_claim.values())}
-    measured = Conditions(
+    measured = SeriesConditions(
         {}, by_claim={name: conditions_by_series[selection] for name, selection in series_by_claim.items()}
     )
     ledger = ledger_rows(claims, measured, simulated=simulated)
@@ -98,7 +98,7 @@ def evaluate_each(
     return with_sweeps(ledger, [paths.root for paths in sweeps])
 
 
-def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()) -> Conditions:
+def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()) -> SeriesConditions:
     """Return measurements of complete runs, how all runs ended, and the specification of each experiment.
 
     Runs are named with their series if another of these, or of `beside`, is of the same experiment.
@@ -133,7 +133,7 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
     topology_names = {
         name: tuple(sorted(dict.fromkeys(names), key=WHOLE_CLUSTER.__eq__)) for name, names in topologies.items()
     }
-    return Conditions(dict(values), dict(outcomes), dict(experiments), topology_names)
+    return SeriesConditions(dict(values), dict(outcomes), dict(experiments), topology_names)
 
 
 def _names(paths: SeriesPaths) -> Sequence[str]:
@@ -146,7 +146,7 @@ def _key(run: Row, row: Row, several: bool) -> Key:
     return run["experiment"], run["variant"], row["metric"], event_id_of(row), *topology
 
 
-def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
+def judge_all(claims: Sequence[Claim], measured: SeriesConditions) -> list[LedgerRow]:
     """Judge every claim, derived ones last, with Holm's correction over all of an experiment that are about runs and
     not mere checks. Claims derived from several experiments are corrected together.
 
@@ -176,9 +176,9 @@ def _corrected(tested: Mapping[str, LedgerRow]) -> dict[str, LedgerRow]:
     }
 
 
-def judge(claim: Claim, measured: Conditions) -> LedgerRow:
+def judge(claim: Claim, measured: SeriesConditions) -> LedgerRow:
     """Return the row of a claim that does not follow from others."""
-    if claim.kind is Kind.EXACT:
+    if claim.kind is ClaimKind.EXACT:
         return judge_exact(claim)
     if claim.simulated:
         return row_without_sweep(claim)

@@ -54,7 +54,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Conditions:
+class SeriesConditions:
     """Complete runs: (experiment, variant, metric, event) -> values; how all runs of (experiment, variant) ended; the
     request of each experiment's series; and the names of the topologies that its runs have, with `all` last if
     a run has several. Without it runs have one each, maybe not all the same, as in other people's logs.
@@ -66,9 +66,9 @@ class Conditions:
     outcomes: Mapping[tuple[str, str], Sequence[Outcome]] = field(default_factory=dict)
     experiments: Mapping[str, Sequence[Experiment]] = field(default_factory=dict)
     topologies: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    by_claim: Mapping[str, "Conditions"] = field(default_factory=dict)
+    by_claim: Mapping[str, "SeriesConditions"] = field(default_factory=dict)
 
-    def for_claim(self, claim: Claim) -> "Conditions":
+    def for_claim(self, claim: Claim) -> "SeriesConditions":
         """Return the conditions by which the claim is judged."""
         return self.by_claim.get(claim.name, self)
 
@@ -174,7 +174,7 @@ def series_lengths(values: Iterable[RunValue]) -> tuple[int, ...]:
     return tuple(len(list(group)) for _, group in groupby(values, key=lambda value: value.block[0]))
 
 
-def row_without_runs(claim: Claim, measured: Conditions, variants: Sequence[str]) -> LedgerRow:
+def row_without_runs(claim: Claim, measured: SeriesConditions, variants: Sequence[str]) -> LedgerRow:
     """Return the row if a variant has no complete run; it names the variants and the runs that were left out."""
     omissions = [
         f"{run.run_id} ({run.status}: {run.message or 'no reason recorded'})"
@@ -193,7 +193,7 @@ def with_note(row: LedgerRow, note: str) -> LedgerRow:
     return replace(row, reason=f"{row.reason}; {note}", notes=(*row.notes, note)) if note else row
 
 
-def failed_note(claim: Claim, measured: Conditions, name_of: Callable[[str], str] = str) -> str:
+def failed_note(claim: Claim, measured: SeriesConditions, name_of: Callable[[str], str] = str) -> str:
     """Return how many runs of the claim's variants failed, and whose failures they were: the remaining runs are a
     selection.
 
@@ -210,13 +210,13 @@ def failed_note(claim: Claim, measured: Conditions, name_of: Callable[[str], str
     return ", ".join(notes)
 
 
-def failures_of(claim: Claim, measured: Conditions, variant: str) -> tuple[int, int]:
+def failures_of(claim: Claim, measured: SeriesConditions, variant: str) -> tuple[int, int]:
     """Return how many of a variant's runs the system under test failed, and how many are a result."""
     outcomes = measured.outcomes.get((claim.experiment, variant), ())
     failed = sum(run.blame == "system_under_test" for run in outcomes)
     return failed, failed + sum(run.counts for run in outcomes)
 
 
-def failed_share(claim: Claim, measured: Conditions, variant: str) -> float:
+def failed_share(claim: Claim, measured: SeriesConditions, variant: str) -> float:
     failed, runs = failures_of(claim, measured, variant)
     return failed / runs if failed else 0.0

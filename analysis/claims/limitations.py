@@ -29,8 +29,8 @@ from analysis.claims.assumptions import (  # fmt: skip
     times_without_event,
     watch_s,
 )
-from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, Conditions, percent_over
-from analysis.claims.statements import RATIOS, Claim, Kind
+from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, SeriesConditions, percent_over
+from analysis.claims.statements import RATIOS, Claim, ClaimKind
 from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.metrics.definitions import CONVERGENCE
 from analysis.numerals import extent, signed_percent
@@ -144,7 +144,7 @@ def reason_derived(
     unreachable = {name: each for name, each in finite_bounds.items() if not each.reaches(region)}
     lower = {name: each for name, each in unreachable.items() if each.region.high <= region.low}
     all_outside = unreachable if len(unreachable) == len(members) else {}
-    against = unreachable if claim.kind is Kind.SPAN else lower or all_outside
+    against = unreachable if claim.kind is ClaimKind.SPAN else lower or all_outside
     if not against:
         return None
     name = min(against, key=lambda each: against[each].region.low)
@@ -287,7 +287,7 @@ OTHER_LIMITS = (75.0, 90.0)
 PHASES = {"throughput_after": ("after",), "gain_percent": ("before", "after")}
 
 
-def shortage_note(claim: Claim, measured: Conditions, limit_percent: float = MOST_CPU_PERCENT) -> str:
+def shortage_note(claim: Claim, measured: SeriesConditions, limit_percent: float = MOST_CPU_PERCENT) -> str:
     """Return for a claim with a closed-form bound in which of its runs a machine used so much of its CPU that the
     closed form does not apply. Empty if there was none, and if CPU was not measured."""
     experiments, phases = measured.experiments.get(claim.experiment, ()), PHASES.get(claim.metric, ())
@@ -309,7 +309,7 @@ def shortage_note(claim: Claim, measured: Conditions, limit_percent: float = MOS
     )
 
 
-def _busiest(claim: Claim, measured: Conditions, phase: str) -> dict[str, float]:
+def _busiest(claim: Claim, measured: SeriesConditions, phase: str) -> dict[str, float]:
     """Return by run the busiest machine's use in percent; for records without one the mean, which is less."""
     mean, imbalance = (
         {
@@ -490,7 +490,7 @@ def _misfits(claim: Claim, claims: Sequence[Claim]) -> dict[str, float]:
         for each in claims
         if each.name in claim.of and (percent := _stated_percent(each, claims)) is not None
     }
-    if percents and claim.kind is Kind.LOWEST:
+    if percents and claim.kind is ClaimKind.LOWEST:
         lowest = min(percents, key=lambda name: percents[name])
         percents = {lowest: percents[lowest]}
     low, high = claim.region.low, claim.region.high
@@ -500,13 +500,13 @@ def _misfits(claim: Claim, claims: Sequence[Claim]) -> dict[str, float]:
 def _stated_percent(claim: Claim, claims: Sequence[Claim]) -> float | None:
     """Return the source's value of the claim's number. If it only calls a ratio higher: the value that follows from
     both variants' own gains, because both begin alike."""
-    if claim.kind in (Kind.RATIO, Kind.OWN):
+    if claim.kind in (ClaimKind.RATIO, ClaimKind.OWN):
         return claim.stated
     gains = {
         each.variant: each.stated
         for each in claims
         if (each.experiment, each.event, each.metric) == (claim.experiment, claim.event, "gain_percent")
-        and each.kind in (Kind.OWN, Kind.OWN_AT_LEAST)
+        and each.kind in (ClaimKind.OWN, ClaimKind.OWN_AT_LEAST)
     }
     variant_gain, other = gains.get(claim.variant), gains.get(str(claim.baseline))
     if claim.metric != "throughput_after" or variant_gain is None or other is None or other <= -100.0:

@@ -16,15 +16,15 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     REPRODUCED,
     SAME,
     UNDECIDED,
-    Conditions,
     LedgerRow,
     RunValue,
+    SeriesConditions,
     ids_of_runs,
     percent_over,
     row_without_runs,
     series_lengths,
 )
-from analysis.claims.statements import RATIOS, Claim, Kind
+from analysis.claims.statements import RATIOS, Claim, ClaimKind
 from analysis.metrics.definitions import quantum
 from analysis.numerals import extent, signed_percent
 from analysis.stats import effect
@@ -37,7 +37,7 @@ EPSILON = 1e-9
 VERDICTS_OF_PLACES = {Place.INSIDE: REPRODUCED, Place.OUTSIDE: DIFFERS, Place.OPEN: UNDECIDED}
 
 
-def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
+def measured_row(claim: Claim, measured: SeriesConditions) -> LedgerRow:
     """Return the row by the measurements alone, even if it cannot come out in the experiment."""
     names = claim.variants
     missing_names = [variant for variant in names if not measured.of(claim, variant)]
@@ -45,11 +45,11 @@ def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
         return row_without_runs(claim, measured, missing_names)
     variant_values = sorted(measured.of(claim, claim.variant), key=_block)
     values = [value for variant in names for value in measured.of(claim, variant)]
-    if claim.kind is Kind.EVERY_RUN:
+    if claim.kind is ClaimKind.EVERY_RUN:
         return _with_steadiness(_judge_every_run(claim, variant_values), values)
-    if claim.kind is Kind.ONLY:
+    if claim.kind is ClaimKind.ONLY:
         row = _judge_only(claim, {name: sorted(measured.of(claim, name), key=_block) for name in names})
-    elif claim.kind is Kind.ADDED_AT_LEAST:
+    elif claim.kind is ClaimKind.ADDED_AT_LEAST:
         row = _judge_added(claim, added_in_blocks(claim, measured))
     elif claim.kind in RATIOS:
         row = _with_best_of_three(_judge_ratio(claim, variant_values, measured.of(claim, claim.baseline)), measured)
@@ -85,11 +85,11 @@ def stated_sign(claim: Claim) -> int:
     """Return 1: more, -1: less, 0: no way is stated."""
     if claim.stated_over:
         return 0
-    if claim.kind in (Kind.RATIO_ABOVE, Kind.OWN_BELOW):
-        return 1 if claim.kind is Kind.RATIO_ABOVE else -1
-    if claim.kind in (Kind.RATIO, Kind.OWN):
+    if claim.kind in (ClaimKind.RATIO_ABOVE, ClaimKind.OWN_BELOW):
+        return 1 if claim.kind is ClaimKind.RATIO_ABOVE else -1
+    if claim.kind in (ClaimKind.RATIO, ClaimKind.OWN):
         return (claim.stated > 0.0) - (claim.stated < 0.0)
-    return 1 if claim.kind is Kind.ONLY else 0
+    return 1 if claim.kind is ClaimKind.ONLY else 0
 
 
 # --- kinds -----------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Added:
     baseline: Sequence[float]
 
 
-def added_in_blocks(claim: Claim, measured: Conditions) -> Added:
+def added_in_blocks(claim: Claim, measured: SeriesConditions) -> Added:
     """Return the additions in the blocks that have all four variants."""
     by_variant = {name: {value.block: value for value in measured.of(claim, name)} for name in claim.variants}
     blocks = sorted(set.intersection(*(set(each) for each in by_variant.values())))
@@ -173,7 +173,7 @@ def _judge_added(claim: Claim, added: Added) -> LedgerRow:
 PUBLISHED_RUNS = 3  # MP ran each configuration so many times, and took the best run (IV-D1)
 
 
-def _with_best_of_three(row: LedgerRow, measured: Conditions) -> LedgerRow:
+def _with_best_of_three(row: LedgerRow, measured: SeriesConditions) -> LedgerRow:
     """Add the number as the source took it: from the first three runs of each side the one that is best by another
     metric."""
     claim = row.claim
@@ -349,7 +349,7 @@ def region_text(region: Interval) -> str:
 
 def _difference(claim: Claim, point: float | None) -> str:
     """Say how a measured percentage differs from the stated one; empty for a condition."""
-    if point is None or claim.kind not in (Kind.RATIO, Kind.OWN):
+    if point is None or claim.kind not in (ClaimKind.RATIO, ClaimKind.OWN):
         return ""
     if claim.stated == 0.0:
         return f": {'higher' if point > 0 else 'lower'}, where about equal was stated"

@@ -9,7 +9,7 @@ of both is measured on the same topology, of any width (bench/speed/partition_be
 from collections.abc import Mapping
 from random import Random
 
-from scheduler_plugins.model import Component, Edge, Executor, Machine, Observation, ScaleEvent, Slot, Topology
+from scheduler_plugins.model import Component, Edge, Executor, Observation, ScaleEvent, Slot, Topology, WorkerMachine
 from scheduler_plugins.policies import bind
 from scheduler_plugins.policies.partition import OBJECTIVES
 from scheduler_plugins.traffic import Pair, Traffic
@@ -40,7 +40,7 @@ def tuple_counts(width: int = WIDTH, seed: int = 13) -> Counts:
 def observation_of(counts: Counts, width: int = WIDTH, parts: int = PARTS) -> Observation:
     """Return the topology on `parts` machines of a slot each, a task an executor, with a request for a new
     placement."""
-    hosts = tuple(Machine(f"m{n}", f"id-{n:03}", (6700,), cores=1e6) for n in range(1, parts + 1))
+    hosts = tuple(WorkerMachine(f"m{n}", f"id-{n:03}", (6700,), cores=1e6) for n in range(1, parts + 1))
     slots = [Slot(host.name, 6700) for host in hosts]
     components = tuple(_component(stage, width) for stage in range(STAGES))
     edges = tuple(Edge(f"stage_{n}", "default", f"stage_{n + 1}", "fields", 1.0) for n in range(STAGES - 1))

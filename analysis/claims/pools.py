@@ -41,7 +41,7 @@ NEEDED = {
 
 
 @dataclass(frozen=True)
-class Pool:
+class BlockPool:
     """A pool. `series`: their blocks count together, the oldest first. `others`: further series that have whole blocks
     of the claim's variants, with the differences. `contradictions`: by series, its copies that contradict it."""
 
@@ -144,7 +144,7 @@ def kept_series(results: Path, testbed: str | None = None) -> KeptSeries:
     return KeptSeries(by_experiment, errors)
 
 
-def pools_of_claims(claims: Iterable[Claim], kept: KeptSeries) -> dict[str, Pool]:
+def pools_of_claims(claims: Iterable[Claim], kept: KeptSeries) -> dict[str, BlockPool]:
     """Return claim -> the analysed series of its experiment by which it is judged; none for claims that follow from
     others.
 
@@ -158,7 +158,7 @@ def pools_of_claims(claims: Iterable[Claim], kept: KeptSeries) -> dict[str, Pool
     }
 
 
-def _pool(claim: Claim, everything: Sequence[_Kept]) -> Pool:
+def _pool(claim: Claim, everything: Sequence[_Kept]) -> BlockPool:
     groups: dict[tuple[tuple[str, str], ...], list[_Kept]] = defaultdict(list)
     for each in everything:
         groups[tuple(sorted(each.conditions(claim).items()))].append(each)
@@ -170,7 +170,7 @@ def _pool(claim: Claim, everything: Sequence[_Kept]) -> Pool:
     }
     oldest_first = sorted(best_group, key=lambda each: each.name)
     contradictions = {each.name: each.contradictions for each in oldest_first if each.contradictions}
-    return Pool(tuple(each.paths for each in oldest_first), differences, contradictions)
+    return BlockPool(tuple(each.paths for each in oldest_first), differences, contradictions)
 
 
 def _rank(claim: Claim, group: tuple[tuple[tuple[str, str], ...], Sequence[_Kept]]) -> tuple[int, str]:

@@ -18,7 +18,7 @@ GRAPH_PANEL = "graph"
 
 
 @dataclass(frozen=True)
-class Panel:
+class PublishedPanel:
     """A panel. `topology` only if it draws a graph: its file in topologies/flux, for experiments without runs.
     `simulated`: `experiment` is a sweep, and the panel stands on the page of simulated series only."""
 
@@ -38,7 +38,7 @@ class PublishedFigure:
     source: str
     title: str
     caption: str
-    panels: Annotated[tuple[Panel, ...], Field(min_length=1)]
+    panels: Annotated[tuple[PublishedPanel, ...], Field(min_length=1)]
     share_y: bool = False
 
     @property

@@ -16,26 +16,26 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     NOT_TESTABLE,
     REPRODUCED,
     UNDECIDED,
-    Conditions,
     LedgerRow,
     RunValue,
+    SeriesConditions,
     failed_note,
     failures_of,
     percent_over,
     with_note,
 )
 from analysis.claims.measured_rows import VERDICTS_OF_PLACES, measured_row, pairs_of_blocks, region_text
-from analysis.claims.statements import RATIOS, Claim, Kind
+from analysis.claims.statements import RATIOS, Claim, ClaimKind
 from analysis.metrics.definitions import Better, metric
 from analysis.numerals import extent, number, signed_percent
 from analysis.stats.effect import Interval, PlaceTest, judge_p
 from analysis.stats.shares import Failures
 from barograph.plan.experiment import Experiment
 
-DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)
+DERIVED_KINDS = (ClaimKind.SPAN, ClaimKind.LOWEST)
 
 
-def judge(claim: Claim, measured: Conditions) -> LedgerRow:
+def judge(claim: Claim, measured: SeriesConditions) -> LedgerRow:
     """Return the row of a claim that is about runs."""
     row = measured_row(claim, measured)
     if row.runs:
@@ -50,7 +50,7 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     return with_note(row, weakness_note(row, measured))
 
 
-def survivors_note(claim: Claim, measured: Conditions) -> str:
+def survivors_note(claim: Claim, measured: SeriesConditions) -> str:
     """Return that a variant in whose favour the claim is failed more often than another one that it compares, or
     than none, and that their failures are not alike."""
     outcomes = {name: failures_of(claim, measured, name) for name in claim.variants}
@@ -67,7 +67,7 @@ def _favoured(claim: Claim) -> Sequence[str]:
     """Return the variants whose number would be good: the claim's own, those that it is compared with, or, if it states
     that they are equal, all. None for a metric that is neither better high nor low, and for a check of each run."""
     preference, region = metric(claim.metric).better, claim.region
-    if preference is Better.NONE or claim.kind is Kind.EVERY_RUN:
+    if preference is Better.NONE or claim.kind is ClaimKind.EVERY_RUN:
         return ()
     way = claim.stated if isfinite(region.low) and isfinite(region.high) else 1 if isfinite(region.low) else -1
     if not way:
@@ -79,7 +79,7 @@ def _unless_survivors(row: LedgerRow, note: str) -> LedgerRow:
     return _not_judged(row, f"not judged: {note}") if note and row.verdict == REPRODUCED else row
 
 
-def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
+def _unless_not_testable(row: LedgerRow, measured: SeriesConditions) -> LedgerRow:
     """Mark a claim that cannot come out in any of the series; one that came out could. If machines were short of
     CPU, it is unknown what could."""
     run: Sequence[Experiment | None] = measured.experiments.get(row.claim.experiment, ())
@@ -129,7 +129,7 @@ BY_TRAFFIC = ("metis", "greedy")  # policies that place running executors anew, 
 RESCHEDULED = "rescheduled_percent"
 
 
-def moved_note(claim: Claim, measured: Conditions) -> str:
+def moved_note(claim: Claim, measured: SeriesConditions) -> str:
     """Return in how many of the compared runs such policies moved anything."""
     experiments = measured.experiments.get(claim.experiment, ())
     names = {variant.name for each in experiments for variant in each.variants if variant.policy in BY_TRAFFIC}
@@ -145,10 +145,10 @@ def moved_text(runs: Mapping[str, Iterable[RunValue]]) -> str:
     )
 
 
-def busy_note(claim: Claim, measured: Conditions) -> str:
+def busy_note(claim: Claim, measured: SeriesConditions) -> str:
     """Return that machines were so busy that none can be far above their mean, for any placement: no use of CPU is
     above 100 %."""
-    if claim.metric != "cpu_imbalance_after" or claim.kind is not Kind.RATIO_AT_MOST:
+    if claim.metric != "cpu_imbalance_after" or claim.kind is not ClaimKind.RATIO_AT_MOST:
         return ""
     load = [value.value for value in measured.of(replace(claim, metric="cpu_percent_after"), claim.variant)]
     peak = percent_over(100.0, min(load)) if load and min(load) > 0.0 else inf
@@ -160,7 +160,7 @@ def busy_note(claim: Claim, measured: Conditions) -> str:
     )
 
 
-def order_note(claim: Claim, measured: Conditions) -> str:
+def order_note(claim: Claim, measured: SeriesConditions) -> str:
     """Return that every block had its two runs in the same order: then drift within a block is not in the noise, but in
     the number. A series of one block has the order of its seed, so that all such series of one seed have the same."""
     if claim.kind not in RATIOS:
@@ -173,7 +173,7 @@ def order_note(claim: Claim, measured: Conditions) -> str:
     return f"in each block {claim.variant} ran {place} {claim.baseline}: what drifts within a block is in the number"
 
 
-def weakness_note(row: LedgerRow, measured: Conditions) -> str:
+def weakness_note(row: LedgerRow, measured: SeriesConditions) -> str:
     """Return the notes of `barograph check` on the claim in this experiment: that it cannot fail, or can only differ.
     The closed form says so with CPU enough."""
     blocks = row.blocks or row.runs
@@ -185,7 +185,7 @@ def weakness_note(row: LedgerRow, measured: Conditions) -> str:
 # --- claims that follow from others ----------------------------------------------------------------------------------
 
 
-def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditions) -> LedgerRow:
+def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: SeriesConditions) -> LedgerRow:
     """Judge a derived claim; there is no verdict unless each of its members has an interval. Bounds of a member come
     from the series by which it is judged itself."""
     of_members, measured = measured, measured.for_claim(claim)
@@ -237,9 +237,9 @@ def derived_numbers(claim: Claim, sources: Sequence[LedgerRow]) -> LedgerRow:
         return LedgerRow(claim, None, None, None, runs, NOT_RUN, f"none of {', '.join(claim.of)} {words}", ())
     numbers = [row.measured for row in rows if row.measured is not None]
     run_ids = tuple(dict.fromkeys(run_id for row in rows for run_id in row.run_ids))
-    is_open = claim.kind is Kind.LOWEST and _perhaps_lower(sources)
+    is_open = claim.kind is ClaimKind.LOWEST and _perhaps_lower(sources)
     lowest, highest = None if is_open else min(numbers, default=None), max(numbers, default=None)
-    best = lowest if claim.kind is Kind.LOWEST else highest
+    best = lowest if claim.kind is ClaimKind.LOWEST else highest
     return LedgerRow(claim, best, lowest, highest, runs, UNDECIDED, _number_list(rows), run_ids)
 
 
@@ -258,14 +258,14 @@ def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[PlaceTes
     rows = _known(sources)
     region, words = claim.region, _number_list(rows)
     reason = f"{words}, where {region_text(region)} is what was stated"
-    if claim.kind is Kind.LOWEST:
+    if claim.kind is ClaimKind.LOWEST:
         reason = f"{_lowest_text(sources)}, of {reason}"
     names = [row.claim.name for row in sources if row.estimate is None]
     if names:
         return None, f"{reason}; no interval for {', '.join(names)}"
     effects = [row.estimate for row in sources if row.estimate is not None]
     p_inside, p_outside = [each.p_inside(region) for each in effects], [each.p_outside(region) for each in effects]
-    if claim.kind is Kind.SPAN:
+    if claim.kind is ClaimKind.SPAN:
         return judge_p(max(p_inside), min(1.0, len(effects) * min(p_outside))), reason
     from_low, floor = Interval(region.low, float("inf")), Interval(float("-inf"), region.low)
     ceiling = Interval(region.high, float("inf"))

@@ -13,17 +13,17 @@ from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import (  # fmt: skip
     NO_VERDICT,
     NOT_RUN,
-    Conditions,
     LedgerRow,
     RunValue,
+    SeriesConditions,
     failed_note,
     percent_over,
     ratio_of,
 )
-from analysis.claims.statements import RATIOS, Claim, Kind
+from analysis.claims.statements import RATIOS, Claim, ClaimKind
 
 
-def simulated_rows(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
+def simulated_rows(claims: Sequence[Claim], measured: SeriesConditions) -> list[LedgerRow]:
     """Return a row a claim, in their order. `low` and `high` are the smallest and the largest number of a seed; a
     computation keeps its verdict, because it rests on no run."""
     rows_by_name = {
@@ -36,9 +36,9 @@ def simulated_rows(claims: Sequence[Claim], measured: Conditions) -> list[Ledger
     return [rows_by_name[claim.name] for claim in claims]
 
 
-def simulated_row(claim: Claim, measured: Conditions) -> LedgerRow:
+def simulated_row(claim: Claim, measured: SeriesConditions) -> LedgerRow:
     """Return the row of a claim that does not follow from others."""
-    if claim.kind is Kind.EXACT:
+    if claim.kind is ClaimKind.EXACT:
         return judge_exact(claim)
     measured = measured.for_claim(claim)
     row = measured_rows.measured_row(claim, measured)
@@ -63,11 +63,11 @@ def simulated_row(claim: Claim, measured: Conditions) -> LedgerRow:
     )
 
 
-def numbers_of_seeds(claim: Claim, measured: Conditions) -> list[float]:
+def numbers_of_seeds(claim: Claim, measured: SeriesConditions) -> list[float]:
     """Return one number a seed, in the claim's unit: a block has one seed, which all of its variants share. None if a
     run of any seed never got there: the others would be the quick ones."""
     variant_values = measured.of(claim, claim.variant)
-    if claim.kind is Kind.ADDED_AT_LEAST:
+    if claim.kind is ClaimKind.ADDED_AT_LEAST:
         additions = measured_rows.added_in_blocks(claim, measured)
         sides = list(zip(additions.variant, additions.baseline, strict=True))
         return [percent_over(one, other) for one, other in sides] if min(additions.baseline, default=0.0) > 0.0 else []
@@ -78,17 +78,17 @@ def numbers_of_seeds(claim: Claim, measured: Conditions) -> list[float]:
     return ratios if len(ratios) == len(pairs) else []
 
 
-def _without_number(claim: Claim, row: LedgerRow, measured: Conditions) -> str:
+def _without_number(claim: Claim, row: LedgerRow, measured: SeriesConditions) -> str:
     """Return why there is no range."""
     sides = {name: measured.of(claim, name) for name in (claim.variant, claim.baseline) if name}
     if any(value.censored for values in sides.values() for value in values):
         return "; ".join(f"{name}: {measured_rows.times_text(values)}" for name, values in sides.items())
-    if claim.kind is Kind.ONLY:
+    if claim.kind is ClaimKind.ONLY:
         return f"in order: {measured_rows.ranking_text(_levels(claim, measured))}"
     return row.reason if row.measured is None else ""
 
 
-def _levels(claim: Claim, measured: Conditions) -> dict[str, Sequence[RunValue]]:
+def _levels(claim: Claim, measured: SeriesConditions) -> dict[str, Sequence[RunValue]]:
     return {name: measured.of(claim, name) for name in (claim.variant, *claim.others)}
 
 
@@ -96,13 +96,13 @@ def _unsteady_note(row: LedgerRow) -> str:
     return f"{row.unsteady} of {len(row.run_ids)} runs were not steady" if row.unsteady else ""
 
 
-def _possible(claim: Claim, measured: Conditions) -> str:
+def _possible(claim: Claim, measured: SeriesConditions) -> str:
     """Return where the number can lie in this experiment, by what is known before a run."""
     texts = [limitations.possible_words(claim, each) for each in measured.experiments.get(claim.experiment, ())]
     return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
-def _derived_row(claim: Claim, sources: Sequence[LedgerRow], measured: Conditions) -> LedgerRow:
+def _derived_row(claim: Claim, sources: Sequence[LedgerRow], measured: SeriesConditions) -> LedgerRow:
     """Return the row; `low` and `high` are the smallest and the largest number of the claims that it is about."""
     row = rules.derived_numbers(claim, sources)
     if row.verdict == NOT_RUN:

@@ -35,7 +35,7 @@ Entry = TypeVar("Entry")
 FAMILIES = {"stela": FOLDER / "stela.yaml", "metis": FOLDER / "metis.yaml"}
 
 
-class Kind(StrEnum):
+class ClaimKind(StrEnum):
     """The number that a claim is about and the place where it has to lie: its *region*, whose ends are the stated
     number and its resolution, the claim's `within`.
 
@@ -70,19 +70,19 @@ class Kind(StrEnum):
     LARGEST_SPREAD = "largest_spread"
 
 
-SPREADS = (Kind.MEAN_SPREAD, Kind.LARGEST_SPREAD)
+SPREADS = (ClaimKind.MEAN_SPREAD, ClaimKind.LARGEST_SPREAD)
 # The optional fields that a kind must have and no other may.
 WITHIN = frozenset({"within"})
-NEEDS: dict[Kind, frozenset[str]] = dict.fromkeys(Kind, WITHIN) | {
-    Kind.RATIO: WITHIN | {"baseline"},
-    Kind.RATIO_ABOVE: WITHIN | {"baseline"},
-    Kind.RATIO_AT_MOST: WITHIN | {"baseline"},
-    Kind.ADDED_AT_LEAST: WITHIN | {"baseline", "without"},
-    Kind.ONLY: WITHIN | {"others"},
-    Kind.SPAN: WITHIN | {"of", "stated_high"},
-    Kind.LOWEST: WITHIN | {"of"},
-    Kind.EVERY_RUN: frozenset(),
-    Kind.EXACT: frozenset(),
+NEEDS: dict[ClaimKind, frozenset[str]] = dict.fromkeys(ClaimKind, WITHIN) | {
+    ClaimKind.RATIO: WITHIN | {"baseline"},
+    ClaimKind.RATIO_ABOVE: WITHIN | {"baseline"},
+    ClaimKind.RATIO_AT_MOST: WITHIN | {"baseline"},
+    ClaimKind.ADDED_AT_LEAST: WITHIN | {"baseline", "without"},
+    ClaimKind.ONLY: WITHIN | {"others"},
+    ClaimKind.SPAN: WITHIN | {"of", "stated_high"},
+    ClaimKind.LOWEST: WITHIN | {"of"},
+    ClaimKind.EVERY_RUN: frozenset(),
+    ClaimKind.EXACT: frozenset(),
 }
 OPTIONAL = frozenset().union(*NEEDS.values())
 
@@ -144,7 +144,7 @@ class Claim:
     source: Text
     statement: Text
     experiment: Text
-    kind: Kind
+    kind: ClaimKind
     metric: Text
     variant: Text
     stated: Number
@@ -197,19 +197,19 @@ class Claim:
         low, high = self.within.below(self.stated), self.within.above(self.stated)
         top = self.within.above(self.stated if self.stated_high is None else self.stated_high)
         return {
-            Kind.OWN_AT_MOST: Interval(-inf, high),
-            Kind.OWN_AT_LEAST: Interval(low, inf),
-            Kind.ADDED_AT_LEAST: Interval(low, inf),
-            Kind.OWN_BELOW: Interval(-inf, low),
-            Kind.RATIO_ABOVE: Interval(high, inf),
-            Kind.RATIO_AT_MOST: Interval(-inf, high),
-            Kind.ONLY: Interval(high, inf),
+            ClaimKind.OWN_AT_MOST: Interval(-inf, high),
+            ClaimKind.OWN_AT_LEAST: Interval(low, inf),
+            ClaimKind.ADDED_AT_LEAST: Interval(low, inf),
+            ClaimKind.OWN_BELOW: Interval(-inf, low),
+            ClaimKind.RATIO_ABOVE: Interval(high, inf),
+            ClaimKind.RATIO_AT_MOST: Interval(-inf, high),
+            ClaimKind.ONLY: Interval(high, inf),
         }.get(self.kind, Interval(low, top))
 
 
-RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE, Kind.RATIO_AT_MOST)
+RATIOS = (ClaimKind.RATIO, ClaimKind.RATIO_ABOVE, ClaimKind.RATIO_AT_MOST)
 OF_SWEEPS = ("points", "over")
-SWEPT_KINDS = (*RATIOS, Kind.OWN, Kind.OWN_AT_MOST, Kind.OWN_AT_LEAST, *SPREADS)
+SWEPT_KINDS = (*RATIOS, ClaimKind.OWN, ClaimKind.OWN_AT_MOST, ClaimKind.OWN_AT_LEAST, *SPREADS)
 
 
 @cache
@@ -330,7 +330,7 @@ def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -
     kind = claim.kind
     for name in sorted(OPTIONAL):
         if (name in NEEDS[kind]) != (name in entry):
-            kinds = ", ".join(each for each in Kind if name in NEEDS[each])
+            kinds = ", ".join(each for each in ClaimKind if name in NEEDS[each])
             raise ConfigurationError(
                 f"{where}: `{name}` is needed by {kinds}, and by no other kind; this one is {kind}"
             )

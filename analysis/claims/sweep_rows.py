@@ -18,7 +18,7 @@ from typing import Any
 from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, RunValue, percent_over, ratio_of
 from analysis.claims.measured_rows import PUBLISHED_RUNS, best_of_three
 from analysis.claims.rules import BY_TRAFFIC, RESCHEDULED, moved_text
-from analysis.claims.statements import RATIOS, SPREADS, Claim, Kind
+from analysis.claims.statements import RATIOS, SPREADS, Claim, ClaimKind
 from analysis.errors import RecordError
 from analysis.numerals import number
 from analysis.record import small_tables
@@ -148,7 +148,7 @@ def sweep_row(claim: Claim, sweep: SweepRuns) -> LedgerRow:
         _unsteady_text(claim, sweep),
         _moved_text(claim, sweep),
     ]
-    middle = max(each) if claim.kind is Kind.LARGEST_SPREAD else fmean(each)
+    middle = max(each) if claim.kind is ClaimKind.LARGEST_SPREAD else fmean(each)
     seeds = min(len(by_seed) for by_seed in numbers.values())
     reason = "; ".join(filter(None, notes))
     return LedgerRow(claim, middle, min(each), max(each), seeds, NO_VERDICT, reason, (), best_of_three=best)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from analysis.compare.evaluation import compare
 from analysis.compare.question import is_comparison
-from analysis.compare.result import PAGE, Comparison, MetricRow, Verdict
+from analysis.compare.result import PAGE, ComparisonResult, MetricRow, Verdict
 
-__all__ = ["Comparison", "MetricRow", "Verdict", "compare", "is_comparison", "is_written", "write"]
+__all__ = ["ComparisonResult", "MetricRow", "Verdict", "compare", "is_comparison", "is_written", "write"]
 
 
 def write(series_dir: Path | str) -> Path:

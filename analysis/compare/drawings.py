@@ -9,12 +9,12 @@ from math import ceil
 
 from analysis.compare import sentence
 from analysis.compare.question import Pair
-from analysis.compare.result import Comparison, MetricRow, Verdict
+from analysis.compare.result import ComparisonResult, MetricRow, Verdict
 from analysis.metrics import definitions
 from analysis.report.figures import points, style, throughput_timeline
-from analysis.report.figures.chart import Chart, ChartAxis, End, Panel, categories
-from analysis.report.figures.marks import Bar, Dot, Line, Mark, Whisker
-from analysis.report.figures.points import Column, Spot
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, End, categories
+from analysis.report.figures.marks import Bar, Dot, LineMark, Mark, Whisker
+from analysis.report.figures.points import PointColumn, Spot
 from analysis.report.figures.series_data import SeriesData
 
 SIDE_COLOURS = style.PALETTE[:2]  # A and B, in every figure
@@ -24,7 +24,7 @@ COLUMNS = 4
 LONG_LABEL = 18  # longer text does not fit beside a line
 
 
-def row_label(comparison: Comparison, row: MetricRow) -> str:
+def row_label(comparison: ComparisonResult, row: MetricRow) -> str:
     """Return the label of a row, with several pairs also the pair."""
     text = sentence.event_text(row, comparison.kinds)
     pair = row.pair if len(comparison.question.pairs) > 1 else ""
@@ -42,19 +42,19 @@ def percent_of_a(row: MetricRow) -> float | None:
 # Differences and intervals.
 
 FOREST = (
-    Column("event", "event", kind="word"),
-    Column("difference_percent", "B against A", "%"),
-    Column("low_percent", "from", "%"),
-    Column("high_percent", "to", "%"),
-    Column("floor_percent", "A/A floor", "%"),
-    Column("p_holm", "p (Holm)"),
-    Column("blocks", "blocks"),
-    Column("verdict", "verdict", kind="word"),
+    PointColumn("event", "event", kind="word"),
+    PointColumn("difference_percent", "B against A", "%"),
+    PointColumn("low_percent", "from", "%"),
+    PointColumn("high_percent", "to", "%"),
+    PointColumn("floor_percent", "A/A floor", "%"),
+    PointColumn("p_holm", "p (Holm)"),
+    PointColumn("blocks", "blocks"),
+    PointColumn("verdict", "verdict", kind="word"),
 )
 OF_TESTS = ("floor_percent", "p_holm", "verdict")  # not available for simulated runs
 
 
-def forest(comparison: Comparison) -> Chart | None:
+def forest(comparison: ComparisonResult) -> Chart | None:
     """Return primary metrics that have an interval, in percent of A, over the A/A floor in grey."""
     rows = [row for row in comparison.primary if row.blocks and row.low is not None and percent_of_a(row)]
     if not rows:
@@ -77,7 +77,7 @@ def forest(comparison: Comparison) -> Chart | None:
     a, b = comparison.question.a.label, comparison.question.b.label
     names = categories([row_label(comparison, row) for row in rows])
     percent = ChartAxis(f"{b} against {a} (% of {a})", margin=0.12)
-    panel = Panel(marks, x=names, y=percent, flipped=True, rules=[0.0], ends=ends)
+    panel = ChartPanel(marks, x=names, y=percent, flipped=True, rules=[0.0], ends=ends)
     name = "ranges over seeds" if comparison.simulated else "95 % intervals"
     columns = [column for column in FOREST if not (comparison.simulated and column.name in OF_TESTS)]
     title = f"Differences with their {name}, in percent of A"
@@ -87,16 +87,16 @@ def forest(comparison: Comparison) -> Chart | None:
 # Both runs of each block.
 
 DOTS = (
-    Column("metric", "metric", kind="word"),
-    Column("event", "event", kind="word"),
-    Column("block", "block"),
-    Column("value", "value"),
-    Column("horizon", "not within"),
-    Column("unit", "unit", kind="word"),
+    PointColumn("metric", "metric", kind="word"),
+    PointColumn("event", "event", kind="word"),
+    PointColumn("block", "block"),
+    PointColumn("value", "value"),
+    PointColumn("horizon", "not within"),
+    PointColumn("unit", "unit", kind="word"),
 )
 
 
-def block_panels(comparison: Comparison) -> Chart | None:
+def block_panels(comparison: ComparisonResult) -> Chart | None:
     """Return a panel a primary metric: each block's two runs, joined."""
     rows = [row for row in comparison.primary if row.blocks][:MOST_PANELS]
     if not rows:
@@ -108,7 +108,7 @@ def block_panels(comparison: Comparison) -> Chart | None:
     )  # fmt: skip
 
 
-def _pairs(comparison: Comparison, row: MetricRow) -> Panel:
+def _pairs(comparison: ComparisonResult, row: MetricRow) -> ChartPanel:
     unit = definitions.metric(row.metric).unit
     runs = next(runs for runs in comparison.runs if runs.pair.name == row.pair)
     sides = (comparison.question.a, comparison.question.b)
@@ -117,7 +117,7 @@ def _pairs(comparison: Comparison, row: MetricRow) -> Panel:
     for block in row.blocks:
         is_censored = block.a.censored or block.b.censored
         ends = [Spot(0, block.a.number), Spot(1, block.b.number)]
-        joins.append(Line(ends, "#9a9a9a", width=1.0, dashes=":" if is_censored else "-"))
+        joins.append(LineMark(ends, "#9a9a9a", width=1.0, dashes=":" if is_censored else "-"))
         for place, (value, side_runs) in enumerate(((block.a, runs.a), (block.b, runs.b))):
             values: points.Row = {
                 "metric": row.metric, "event": row.event, "block": block.number, "unit": unit,
@@ -133,13 +133,13 @@ def _pairs(comparison: Comparison, row: MetricRow) -> Panel:
         for spots, colour, side in zip(dots, SIDE_COLOURS, sides, strict=True)
     ]
     y = ChartAxis(low=min(numbers) - 1, high=max(numbers) + 1) if len(numbers) == 1 else ChartAxis()
-    return Panel([*joins, *marks], title, ChartAxis(low=-0.35, high=1.35, ticks=names, has_grid=False), y)
+    return ChartPanel([*joins, *marks], title, ChartAxis(low=-0.35, high=1.35, ticks=names, has_grid=False), y)
 
 
 # Throughput over time.
 
 
-def throughput_panels(comparison: Comparison, data: SeriesData) -> Chart | None:
+def throughput_panels(comparison: ComparisonResult, data: SeriesData) -> Chart | None:
     """Return a panel a pair: medians and ranges of both sides, events marked."""
     pairs = [
         pair for pair in comparison.question.pairs if any(line.variant in (pair.a, pair.b) for line in data.totals)

@@ -16,7 +16,7 @@ from typing import Any
 from analysis.compare import latencies, sentence, verdict
 from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_of
 from analysis.compare.question import QUESTION_FILE, Question, read_question
-from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
+from analysis.compare.result import RUNS_FAILED, ComparisonResult, MetricKind, MetricRow
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.errors import RecordError
 from analysis.ingest.run_tables import failed_attempts
@@ -106,7 +106,7 @@ def _host(runs: list[Row]) -> tuple[str, ...]:
     return tuple(sorted({" ".join(str(host_facts.get(key)) for key in keys) for host_facts in facts}))
 
 
-def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None) -> Comparison:
+def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None) -> ComparisonResult:
     """Return the answer for the blocks analysed so far.
 
     `on_record`: block differences of A/A comparisons on such machines; None: those beside this series are used.
@@ -156,12 +156,12 @@ def evaluate(
     found: Iterable[MetricBlocks],
     kinds: dict[str, str],
     on_record: DifferencesOnRecord,
-) -> Comparison:
+) -> ComparisonResult:
     rows = _rows(runs, question, found, on_record)
     verdicts = [_with_note(row, question) for row in verdict.judge_rows(rows, runs, question.level)]
     is_certain, open_rows, reason = verdict.certainty(question, verdicts, runs)
     reasons = sentence.certainty_text(question, verdicts, is_certain, open_rows, reason, kinds)
-    return Comparison(
+    return ComparisonResult(
         question, tuple(verdicts), tuple(runs), sentence.sentence(question, verdicts, runs, kinds), is_certain, reasons,
         sentence.notes(question, runs), kinds,
     )  # fmt: skip
@@ -169,7 +169,7 @@ def evaluate(
 
 def _answer_of_model(
     question: Question, runs: list[PairRuns], found: Iterable[MetricBlocks], kinds: dict[str, str]
-) -> Comparison:
+) -> ComparisonResult:
     """Return the model's value of each metric, the range over seeds, and no verdict (docs/decisions/claims.md).
 
     Both runs of a block have one seed, so two codes that decide alike give the same numbers, and otherwise the
@@ -182,7 +182,7 @@ def _answer_of_model(
     )
     words = sentence.sentence(question, rows, runs, kinds, of_model=True)
     notes = sentence.notes(question, runs, of_model=True)
-    return Comparison(question, tuple(rows), tuple(runs), words, is_certain, reason, notes, kinds, simulated=True)
+    return ComparisonResult(question, tuple(rows), tuple(runs), words, is_certain, reason, notes, kinds, simulated=True)
 
 
 def _rows(
@@ -196,7 +196,7 @@ def _rows(
 
 
 def _with_note(row: MetricRow, question: Question) -> MetricRow:
-    order = sentence.rank_text(row, question.a.label, question.b.label) if row.kind is Kind.RANK else row.note
+    order = sentence.rank_text(row, question.a.label, question.b.label) if row.kind is MetricKind.RANK else row.note
     texts = (order, sentence.small_text(row), sentence.unsteady_text(row))
     return replace(row, note="; ".join(text for text in texts if text))
 

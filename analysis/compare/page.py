@@ -11,7 +11,7 @@ from analysis.compare import drawings, sentence
 from analysis.compare.blocks import PairRuns
 from analysis.compare.evaluation import compare
 from analysis.compare.question import Side
-from analysis.compare.result import PAGE, RESULT, RUNS_FAILED, Comparison, Kind, MetricRow, result_data
+from analysis.compare.result import PAGE, RESULT, RUNS_FAILED, ComparisonResult, MetricKind, MetricRow, result_data
 from analysis.metrics import definitions
 from analysis.numerals import number
 from analysis.record import small_tables, wall_time
@@ -91,7 +91,7 @@ def write(series_dir: Path | str) -> Path:
     return page.save(paths.root / PAGE, content(paths, comparison))
 
 
-def content(paths: SeriesPaths, found: Comparison) -> PageContent:
+def content(paths: SeriesPaths, found: ComparisonResult) -> PageContent:
     runs, a, b = rows(paths, "runs"), found.question.a, found.question.b
     experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
     lines = [line for pair in found.runs for line in _run_lines(paths.root, found, pair)]
@@ -106,7 +106,7 @@ def content(paths: SeriesPaths, found: Comparison) -> PageContent:
     )
 
 
-def _blocks(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> Iterator[Block]:
+def _blocks(paths: SeriesPaths, found: ComparisonResult, lines: Sequence[RunLine]) -> Iterator[Block]:
     trust = page.folded(words.model_sentence(rows(paths, "runs"), paths.root))
     for text in found.sentence.split(sentence.BETWEEN_TOPOLOGIES):
         yield Sentence(text, "answer")
@@ -132,7 +132,7 @@ def _blocks(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> 
     yield Section("Terms", [Definitions(words.glossary("comparison", of_model=found.simulated))])
 
 
-def _primary(found: Comparison, primary: Sequence[MetricRow]) -> list[Block]:
+def _primary(found: ComparisonResult, primary: Sequence[MetricRow]) -> list[Block]:
     if not primary:
         return [Sentence("No block is complete, so there is nothing to compare.")]
     question = found.question
@@ -151,7 +151,7 @@ def _primary(found: Comparison, primary: Sequence[MetricRow]) -> list[Block]:
     return [*_by_topology(found, primary), data, Sentence(text, "small")]
 
 
-def _by_topology(found: Comparison, differences: Sequence[MetricRow]) -> list[Block]:
+def _by_topology(found: ComparisonResult, differences: Sequence[MetricRow]) -> list[Block]:
     """Return a table for each topology; for a single one without its name."""
     tables: list[Block] = []
     for name in dict.fromkeys(row.topology for row in differences):
@@ -160,7 +160,7 @@ def _by_topology(found: Comparison, differences: Sequence[MetricRow]) -> list[Bl
     return tables
 
 
-def difference_table(found: Comparison, differences: Sequence[MetricRow]) -> ResultTable:
+def difference_table(found: ComparisonResult, differences: Sequence[MetricRow]) -> ResultTable:
     """Return the table of differences; notes stand below their row."""
     lines: list[MetricRow | Across] = []
     for row in differences:
@@ -172,7 +172,7 @@ def difference_table(found: Comparison, differences: Sequence[MetricRow]) -> Res
 
     def metric(row: MetricRow) -> str:
         unit = definitions.metric(row.metric).unit
-        is_count = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
+        is_count = row.kind in (MetricKind.RATIO, MetricKind.DIFFERENCE)
         return sentence.event_text(row, found.kinds) + (f" ({unit})" if is_count and unit else "")
 
     def floor(row: MetricRow) -> str:
@@ -205,7 +205,7 @@ def difference_table(found: Comparison, differences: Sequence[MetricRow]) -> Res
     return ResultTable(headings, lines)
 
 
-def _figures(paths: SeriesPaths, found: Comparison) -> list[Figure]:
+def _figures(paths: SeriesPaths, found: ComparisonResult) -> list[Figure]:
     charts = {
         "forest": drawings.forest(found),
         "blocks": drawings.block_panels(found),
@@ -217,7 +217,7 @@ def _figures(paths: SeriesPaths, found: Comparison) -> list[Figure]:
     return [*figures, *_timelines(paths, found)]
 
 
-def _timelines(paths: SeriesPaths, found: Comparison) -> list[Figure]:
+def _timelines(paths: SeriesPaths, found: ComparisonResult) -> list[Figure]:
     """Return the timelines of each compared topology, and of the cluster."""
     figures = []
     title, caption = CAPTIONS["throughput"]
@@ -230,7 +230,7 @@ def _timelines(paths: SeriesPaths, found: Comparison) -> list[Figure]:
     return figures
 
 
-def _sides(found: Comparison) -> Iterator[Block]:
+def _sides(found: ComparisonResult) -> Iterator[Block]:
     def facts(side: Side) -> list[tuple[str, str]]:
         names = ("commit", "repository", "date", "subject")
         return [(name, value) for name in names if (value := getattr(side, name))]
@@ -241,7 +241,7 @@ def _sides(found: Comparison) -> Iterator[Block]:
         yield Section("Commits between them", [Items([code(line, "small") for line in found.question.log])])
 
 
-def _runs(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> list[Block]:
+def _runs(paths: SeriesPaths, found: ComparisonResult, lines: Sequence[RunLine]) -> list[Block]:
     note = f"Runs of one block {'have the same seed' if found.simulated else 'ran on the same machines'}."
     report = paths.report.name if paths.report.is_file() else None
     intro = ["The ", link("report of the series", report), " has each side's figures and everything measured. "]
@@ -274,7 +274,7 @@ def _machines(paths: SeriesPaths) -> list[Block]:
     ]
 
 
-def _run_lines(root: Path, found: Comparison, pair: PairRuns) -> list[RunLine]:
+def _run_lines(root: Path, found: ComparisonResult, pair: PairRuns) -> list[RunLine]:
     """Return both sides' runs block by block, those that count and those that do not."""
     lines, labels = [], (found.question.a.label, found.question.b.label)
     for label, side in zip(labels, (pair.a, pair.b), strict=True):

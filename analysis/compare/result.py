@@ -12,7 +12,7 @@ from analysis.stats.paired_differences import CONFIDENCE
 from analysis.stats.shares import Failures
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """The kind of comparison: b / a, b - a, who came first in each block, or how many runs failed."""
 
     RATIO = "ratio"
@@ -62,7 +62,7 @@ class MetricRow:
     event: str
     words: str
     primary: bool
-    kind: Kind
+    kind: MetricKind
     unit: str
     a: float | None = None
     b: float | None = None
@@ -91,7 +91,7 @@ class MetricRow:
     @property
     def counted(self) -> PairedEffect | None:
         """Return the measurement if it is a number."""
-        return None if self.kind is Kind.RANK else self.measured
+        return None if self.kind is MetricKind.RANK else self.measured
 
     @property
     def difference(self) -> float | None:
@@ -159,7 +159,7 @@ class MetricRow:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonResult:
     """The answer. `certain`: no further block is needed; `why`: the reason, or which metric waits for how many.
     `simulated`: the rows are a model's, and have no verdict."""
 
@@ -190,7 +190,7 @@ class Comparison:
         return max((len(runs.whole) for runs in self.runs), default=0)
 
 
-def result_data(found: Comparison) -> dict[str, Any]:
+def result_data(found: ComparisonResult) -> dict[str, Any]:
     """Return the content of `comparison_result.json`."""
     return {
         "v": 1,

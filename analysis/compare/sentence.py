@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.compare.blocks import LostRun, PairRuns, SideRuns, Value
 from analysis.compare.question import Question
-from analysis.compare.result import RUNS_FAILED, SURVIVORS, Kind, MetricRow, Verdict
+from analysis.compare.result import RUNS_FAILED, SURVIVORS, MetricKind, MetricRow, Verdict
 from analysis.compare.verdict import (
     better_or_worse,
     beyond_floor,
@@ -89,7 +89,7 @@ def verdict_text(row: MetricRow) -> str:
 
 def level_text(value: float | None, row: MetricRow) -> str:
     """Return a side's mean, in the metric's own unit."""
-    return number(value, None if row.kind is not Kind.RUNS else 0)
+    return number(value, None if row.kind is not MetricKind.RUNS else 0)
 
 
 def value_text(value: Value) -> str:
@@ -254,7 +254,7 @@ def _called_text(question: Question, rows: Sequence[MetricRow], kinds: Kinds, wh
 
 
 def _size_text(question: Question, row: MetricRow) -> str:
-    if row.kind is Kind.RANK:
+    if row.kind is MetricKind.RANK:
         comparative = "longer" if row.sign > 0 else "shorter"
         return f"{comparative} ({rank_text(row, question.a.label, question.b.label)})"
     size_note = f", less than {goal_text(row)}" if row.within_goal else ""
@@ -271,7 +271,7 @@ def _list_text(what: str, rows: Sequence[MetricRow], kinds: Kinds) -> str:
 
 def undecided_text(question: Question, row: MetricRow) -> str:
     """Return the observation of an undecided metric, and how many blocks would show more."""
-    if row.kind is Kind.RANK:
+    if row.kind is MetricKind.RANK:
         return f"undecided by rank ({rank_text(row, question.a.label, question.b.label)})"
     blocks = count_text(len(row.blocks), "block")
     if row.p is None:
@@ -322,7 +322,7 @@ def _model_text(question: Question, pair: PairRuns, primary: Sequence[MetricRow]
         ends = interval_text(row) if len(row.blocks) > 1 or row.low != row.high else ""
         note = "; ".join(filter(None, (ends, unsteady_text(row), row.why_no_verdict)))
         size = difference_text(row) + (f" ({note})" if note else "")
-        if row.kind is Kind.RANK:
+        if row.kind is MetricKind.RANK:
             size = f"by rank ({rank_text(row, question.a.label, question.b.label)})"
         parts += [] if row in equal else [f"{event_text(row, kinds)} {size}"]
     if equal:
@@ -391,7 +391,7 @@ def _certain_text(question: Question, primary: Sequence[MetricRow], kinds: Kinds
     no_verdict = [row for row in primary if row.verdict is Verdict.NONE]
     failures = [row for row in primary if row.metric == RUNS_FAILED and row.verdict is Verdict.UNDECIDED]
     wide_rows = [row for row in primary if is_wide_by_measurement(row)]
-    ranks = [row for row in primary if row.kind is Kind.RANK]
+    ranks = [row for row in primary if row.kind is MetricKind.RANK]
     rest = [row for row in primary if row not in no_verdict + wide_rows + ranks and row.metric != RUNS_FAILED]
     texts = [
         _each_text(no_verdict, kinds, "no verdict, however many blocks there are"),

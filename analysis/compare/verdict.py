@@ -14,7 +14,7 @@ import numpy as np
 
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, SideRuns
 from analysis.compare.question import Question
-from analysis.compare.result import RUNS_FAILED, SURVIVORS, Kind, MetricRow, Verdict
+from analysis.compare.result import RUNS_FAILED, SURVIVORS, MetricKind, MetricRow, Verdict
 from analysis.metrics import definitions
 from analysis.metrics.definitions import PRIMARY, Better, DifferenceKind
 from analysis.record.event_timeline import WHOLE_RUN
@@ -47,7 +47,7 @@ def failure_row(runs: PairRuns, goal_percent: float) -> MetricRow | None:
     share = Failures(a, runs.a.counted, b, runs.b.counted) if count else None
     return MetricRow(
         pair=runs.pair.name, metric=RUNS_FAILED, event=WHOLE_RUN, words="runs that failed", primary=True,
-        kind=Kind.RUNS, unit="points", a=float(a), b=float(b), failures=share,
+        kind=MetricKind.RUNS, unit="points", a=float(a), b=float(b), failures=share,
         p=share.p if share and count >= MINIMUM_BLOCKS else None, effect=share.points / 100 if share else None,
         region=Interval(-goal_percent, goal_percent), sign=int(np.sign(share.points)) if share else 0,
     )  # fmt: skip
@@ -75,7 +75,7 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         effect, is_record = with_floor(effect, a, b, quantum, level, before, smallest)
     row = MetricRow(
         pair=found.pair, metric=found.metric, event=found.event, words=metric.words, primary=found.metric in PRIMARY,
-        kind=Kind.RANK, unit="", measured=effect, p=None, effect=None, blocks=found.blocks, sign=0,
+        kind=MetricKind.RANK, unit="", measured=effect, p=None, effect=None, blocks=found.blocks, sign=0,
         topology=found.topology, why_no_verdict=found.why_no_verdict,
     )  # fmt: skip
     if found.censored:
@@ -85,7 +85,8 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
     no_ratio = f"compared in {metric.unit} because a ratio needs values above 0" if is_ratio and not ratio else ""
     mean = geometric_mean if ratio else fmean
     return replace(
-        row, kind=Kind.RATIO if ratio else Kind.DIFFERENCE, unit="%" if ratio else metric.unit, a=mean(a), b=mean(b),
+        row, kind=MetricKind.RATIO if ratio else MetricKind.DIFFERENCE, unit="%" if ratio else metric.unit,
+        a=mean(a), b=mean(b),
         p=effect.p_outside(ZERO) if has_p else None, effect=inference.cliffs_delta(b, a), floor_on_record=is_record,
         region=_goals(goal_percent, smallest, fmean(a), ratio), sign=int(np.sign(effect.estimate.mean)),
         note="; ".join(filter(None, (found.note, no_ratio))),
@@ -233,7 +234,7 @@ def _spread(row: MetricRow, differing: Collection[tuple[str, int]]) -> tuple[flo
     for block in row.blocks:
         numbers = (block.a.number, block.b.number)
         for a, b in block.ends if (row.pair, block.number) in differing else (numbers, numbers):
-            ends.append(100 * (b / a - 1) if row.kind is Kind.RATIO else b - a)
+            ends.append(100 * (b / a - 1) if row.kind is MetricKind.RATIO else b - a)
     return min(ends), max(ends)
 
 

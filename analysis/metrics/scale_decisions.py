@@ -13,8 +13,8 @@ from math import inf
 from typing import Any
 
 from analysis.record.event_timeline import (
+    DecisionRound,
     Json,
-    Round,
     event_order,
     operation_id,
     read_timeline,
@@ -81,7 +81,7 @@ def _decides(decision: Json, own: str | None) -> bool:
     return bool(decision.get("settled") or topologies)
 
 
-def _scale_decision(run_id: str, variant: str, own: str | None, each: Round) -> ScaleDecision | None:
+def _scale_decision(run_id: str, variant: str, own: str | None, each: DecisionRound) -> ScaleDecision | None:
     topologies = observation_from_log(each.observation).topologies
     topology = next((each for each in topologies if own in (None, each.topology_id)), None)
     if topology is None:
@@ -108,7 +108,7 @@ def _move_counts(topology: Topology, placement: Mapping[str, str]) -> dict[str, 
 
 def pressure(topology: Topology) -> dict[str, float]:
     """Return congested components with their input over processing rate (SP II-C); infinite if nothing is processed."""
-    rules = stela.Parameters()
+    rules = stela.StelaParameters()
     flow = etp.topology_flow(topology, rules)
     ratios = {}
     for name, output_rate in flow.processing.items():
@@ -164,7 +164,7 @@ def unread_sentence(counts: Mapping[str, int]) -> str:
     return f"{lines} of events and decisions could not be read and are left out: {runs}."
 
 
-def _is_readable(each: Round) -> bool:
+def _is_readable(each: DecisionRound) -> bool:
     try:
         observation_from_log(each.observation)
     except MessageError:

@@ -1,4 +1,4 @@
-"""Possible measurement errors of a run: lost tuples by those that one line moves, latencies and their utility by clocks."""
+"""Possible measurement errors of a run: of lost tuples by what one line moves, of latencies and utility by clocks."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

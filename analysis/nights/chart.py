@@ -20,8 +20,8 @@ from markupsafe import Markup
 
 from analysis.nights import findings_report
 from analysis.nights.findings import Findings
-from analysis.nights.night_series import Point
-from analysis.nights.regressions import Finding, Kind
+from analysis.nights.night_series import NightPoint
+from analysis.nights.regressions import Finding, RegressionKind
 from analysis.nights.timelines import NightSpot, Timeline
 from analysis.numerals import number
 
@@ -122,7 +122,7 @@ def _extent(spot: NightSpot) -> tuple[float, float]:
 
 def css_class(finding: Finding) -> str:
     """Return the class of a mark: its kind and its certainty."""
-    kind = {Kind.REGRESSION: "worse", Kind.IMPROVEMENT: "better"}.get(finding.kind, "changed")
+    kind = {RegressionKind.REGRESSION: "worse", RegressionKind.IMPROVEMENT: "better"}.get(finding.kind, "changed")
     return f"{kind} {finding.status.split(' ')[0]}"
 
 
@@ -283,12 +283,12 @@ def _trace(line: Timeline, colour: str, mark: str, columns: Sequence[int]) -> di
     return {"n": _heading(line), "c": colour, "p": "", "m": mark, "r": "", "at": _column_stretches(columns)}
 
 
-def _note(point: Point) -> str:
+def _note(point: NightPoint) -> str:
     steadiness = f"{point.unsteady} of {point.runs} runs not steady" if point.unsteady else ""
     return "; ".join(text for text in (never_note(point), steadiness) if text)
 
 
-def never_note(point: Point) -> str:
+def never_note(point: NightPoint) -> str:
     """Return how many runs never got there, for a night's value or for the share of such runs."""
     if point.within is not None:
         return f"not within {number(point.within)} s: {point.never} of {point.runs} runs"

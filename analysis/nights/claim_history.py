@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from analysis.nights.night_records import ClaimRow, Night
+from analysis.nights.night_records import ClaimRow, NightRecord
 from analysis.nights.night_series import machine_of
 from barograph.plan.experiment import SIMULATED
 
@@ -121,7 +121,7 @@ def verdict_of(row: ClaimRow) -> ClaimVerdict:
     return ClaimVerdict.NOT_RUN
 
 
-def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:
+def claim_histories(nights: Sequence[NightRecord]) -> tuple[ClaimHistory, ...]:
     """Return every claim in any night, in the order of the newest ledger.
 
     A simulated night has none: a model's answer is no verdict.
@@ -131,7 +131,7 @@ def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:
     return tuple(_claim_history(name, [cells.get(name) for cells in by_night]) for name in names)
 
 
-def _cells_of_night(night: Night) -> dict[str, ClaimCell]:
+def _cells_of_night(night: NightRecord) -> dict[str, ClaimCell]:
     """Return cells by claim; if several experiments have one, the most informative."""
     cells: dict[str, ClaimCell] = {}
     for experiment in night.experiments:

@@ -21,9 +21,9 @@ from analysis.errors import RecordError
 from analysis.metrics.definitions import Better
 from analysis.nights import claim_history, night_records, night_series
 from analysis.nights.claim_history import ClaimHistory, VerdictChange
-from analysis.nights.night_records import History, Night, clock_jumps, read_history
-from analysis.nights.night_series import Key, Series, build_series
-from analysis.nights.regressions import Finding, Kind, Settings, Status, accepts, judge, same_change
+from analysis.nights.night_records import History, NightRecord, clock_jumps, read_history
+from analysis.nights.night_series import NightKey, NightSeries, build_series
+from analysis.nights.regressions import Finding, RegressionKind, Settings, Status, accepts, judge, same_change
 from analysis.numerals import number
 from analysis.record.files import read_json, write_json_atomic
 from analysis.stats.change_points import Candidate, Rule, change_points, share_changes
@@ -87,12 +87,12 @@ FindChangePoints = Callable[[Sequence[float], Rule], tuple[Candidate, ...]]
 class SeriesFindings:
     """A series with its findings. `current`: measured on today's machines."""
 
-    series: Series
+    series: NightSeries
     findings: tuple[Finding, ...]
     current: bool
 
     @property
-    def key(self) -> Key:
+    def key(self) -> NightKey:
         return self.series.key
 
 
@@ -114,7 +114,7 @@ class Findings:
         findings = [finding for series in self.series for finding in series.findings]
         return tuple(sorted(findings, key=lambda one: (-one.since, -abs(one.percent or 0.0), one.key)))
 
-    def of(self, kind: Kind, *statuses: Status) -> tuple[Finding, ...]:
+    def of(self, kind: RegressionKind, *statuses: Status) -> tuple[Finding, ...]:
         return tuple(one for one in self.all if one.kind is kind and (not statuses or one.status in statuses))
 
     @property
@@ -123,7 +123,7 @@ class Findings:
         return tuple(one for one in self.all if one.alarms)
 
     @property
-    def last(self) -> Night | None:
+    def last(self) -> NightRecord | None:
         return self.history.nights[-1] if self.history.nights else None
 
     @property
@@ -157,7 +157,7 @@ def evaluate(history: History, settings: Settings, find: FindChangePoints = chan
 
 
 def _series_findings(
-    series: Series, nights: Sequence[Night], settings: Settings, find: FindChangePoints, *, current: bool
+    series: NightSeries, nights: Sequence[NightRecord], settings: Settings, find: FindChangePoints, *, current: bool
 ) -> SeriesFindings:
     if series.metric.better is Better.NONE:
         return SeriesFindings(series, (), current)
@@ -169,14 +169,14 @@ def _series_findings(
     @cache
     def findings_of(night: int) -> tuple[Finding, ...]:
         """Return the findings about the series in that night."""
-        history = Series(series.key, series.points[: night + 1])
+        history = NightSeries(series.key, series.points[: night + 1])
         findings = _changes(history, settings.rule, find) if history.values else ()
         return judge(history, nights[: night + 1], findings, settings)
 
     return SeriesFindings(series, tuple(replace(one, new=_is_new(one, last, findings_of)) for one in findings), current)
 
 
-def _changes(series: Series, rule: Rule, find: FindChangePoints) -> tuple[Candidate, ...]:
+def _changes(series: NightSeries, rule: Rule, find: FindChangePoints) -> tuple[Candidate, ...]:
     if not series.is_share:
         return find(series.values, rule)
     measured = [series.points[i] for i in series.nights]
@@ -218,9 +218,9 @@ def _notes(found: Findings) -> list[str]:
     lines += [
         f"{one.key.name}: {number(one.before)} → {number(one.after)} since night {history.nights[one.since].id} in"
         f" complete runs is no improvement: {one.failed}"
-        for one in found.of(Kind.CHANGE, Status.CONFIRMED, Status.SUSPECTED)
+        for one in found.of(RegressionKind.CHANGE, Status.CONFIRMED, Status.SUSPECTED)
     ]
-    regressions = found.of(Kind.REGRESSION)
+    regressions = found.of(RegressionKind.REGRESSION)
     for entry in settings.accepted:
         if not any(accepts(entry, one, history.nights) for one in regressions):
             lines.append(

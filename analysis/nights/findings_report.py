@@ -11,9 +11,9 @@ from analysis import numerals
 from analysis.metrics.definitions import DifferenceKind
 from analysis.nights.claim_history import ClaimHistory
 from analysis.nights.findings import Findings
-from analysis.nights.night_records import Night
-from analysis.nights.night_series import Key, metric_of
-from analysis.nights.regressions import Finding, Kind, Status
+from analysis.nights.night_records import NightRecord
+from analysis.nights.night_series import NightKey, metric_of
+from analysis.nights.regressions import Finding, RegressionKind, Status
 from analysis.numerals import MISSING, number
 
 
@@ -44,13 +44,13 @@ def floor_text(finding: Finding) -> str:
     return f"±{value_text(finding.floor, info.unit)}"
 
 
-def series_text(key: Key) -> str:
+def series_text(key: NightKey) -> str:
     """Return the name of a series without the experiment, which is in the heading."""
     event = "" if key.event in ("e0", "e1") else f", {key.event}"
     return f"{key.variant.replace('_', ' ').replace(':', ', ')}: {metric_of(key.metric).words}{event}"
 
 
-def status_text(finding: Finding, nights: Sequence[Night]) -> str:
+def status_text(finding: Finding, nights: Sequence[NightRecord]) -> str:
     """Return the status with its basis."""
     count = f"{finding.nights_after} night{'s' if finding.nights_after != 1 else ''}"
     failed = f"; {finding.failed}" if finding.failed else ""
@@ -66,9 +66,11 @@ def status_text(finding: Finding, nights: Sequence[Night]) -> str:
     return f"confirmed, {count}{good_again}{failed}"
 
 
-def finding_sentence(finding: Finding, nights: Sequence[Night]) -> str:
+def finding_sentence(finding: Finding, nights: Sequence[NightRecord]) -> str:
     """Return the whole finding on one line, for a log or a webhook."""
-    direction = {Kind.REGRESSION: "worse", Kind.IMPROVEMENT: "better"}.get(finding.kind, "only in complete runs")
+    direction = {RegressionKind.REGRESSION: "worse", RegressionKind.IMPROVEMENT: "better"}.get(
+        finding.kind, "only in complete runs"
+    )
     return (
         f"{finding.key.experiment}, {series_text(finding.key)}: {change_text(finding)} ({levels_text(finding)}),"
         f" {direction} since night "
@@ -86,10 +88,10 @@ def headline(found: Findings) -> str:
         return "No night on record yet."
     select = found.of
     parts = [
-        count_text(len(select(Kind.REGRESSION, Status.CONFIRMED)), "confirmed regression"),
-        f"{len(select(Kind.REGRESSION, Status.SUSPECTED))} suspected",
+        count_text(len(select(RegressionKind.REGRESSION, Status.CONFIRMED)), "confirmed regression"),
+        f"{len(select(RegressionKind.REGRESSION, Status.SUSPECTED))} suspected",
     ]
-    if improvements := len(select(Kind.IMPROVEMENT, Status.CONFIRMED, Status.SUSPECTED)):
+    if improvements := len(select(RegressionKind.IMPROVEMENT, Status.CONFIRMED, Status.SUSPECTED)):
         parts.append(count_text(improvements, "improvement"))
     failed = found.failed_last_night
     parts.append(f"{count_text(failed['infrastructure'], 'infrastructure failure')} last night")
@@ -134,12 +136,12 @@ def finding_counts(found: Findings) -> dict[str, int]:
     select = found.of
     return {
         "series": len(found.series),
-        "confirmed": len(select(Kind.REGRESSION, Status.CONFIRMED)),
-        "suspected": len(select(Kind.REGRESSION, Status.SUSPECTED)),
-        "recovered": len(select(Kind.REGRESSION, Status.RECOVERED)),
-        "accepted": len(select(Kind.REGRESSION, Status.ACCEPTED)),
-        "not_measured": len(select(Kind.REGRESSION, Status.NOT_MEASURED)),
-        "improvements": len(select(Kind.IMPROVEMENT, Status.CONFIRMED)),
+        "confirmed": len(select(RegressionKind.REGRESSION, Status.CONFIRMED)),
+        "suspected": len(select(RegressionKind.REGRESSION, Status.SUSPECTED)),
+        "recovered": len(select(RegressionKind.REGRESSION, Status.RECOVERED)),
+        "accepted": len(select(RegressionKind.REGRESSION, Status.ACCEPTED)),
+        "not_measured": len(select(RegressionKind.REGRESSION, Status.NOT_MEASURED)),
+        "improvements": len(select(RegressionKind.IMPROVEMENT, Status.CONFIRMED)),
         "new_confirmed": len(found.alarms),
     }
 

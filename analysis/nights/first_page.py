@@ -15,7 +15,7 @@ from analysis.nights import findings_report
 from analysis.nights.chart import SPARK_NIGHTS, css_class, never_note, sparkline
 from analysis.nights.claim_history import ClaimHistory, ClaimVerdict, VerdictChange
 from analysis.nights.findings import Findings
-from analysis.nights.night_records import CalendarCell, Night
+from analysis.nights.night_records import CalendarCell, NightRecord
 from analysis.nights.page_parts import (
     FindingRow,
     experiment_page,
@@ -23,7 +23,7 @@ from analysis.nights.page_parts import (
     interval_text,
     with_status,
 )
-from analysis.nights.regressions import Kind, Status
+from analysis.nights.regressions import RegressionKind, Status
 from analysis.nights.timelines import CURRENT_STATUSES, Timeline, first_page_timelines
 from analysis.numerals import MISSING, number
 from analysis.report import words
@@ -55,7 +55,7 @@ DAYS = (("", "complete"), ("partial", "partial: something failed or was too late
         ("other", "other machines than the night before"))  # fmt: skip
 
 
-def trust(night: Night, root: Path) -> list[str]:
+def trust(night: NightRecord, root: Path) -> list[str]:
     """Return how far the numbers of a simulated night may be from real ones, by its series in this folder."""
     if night.testbed != SIMULATED:
         return []
@@ -65,7 +65,7 @@ def trust(night: Night, root: Path) -> list[str]:
     return [folded(sentence)] if sentence else []
 
 
-def model_note(night: Night) -> str:
+def model_note(night: NightRecord) -> str:
     return " (a model's answers, not Storm's)" if night.testbed == SIMULATED else ""
 
 
@@ -91,7 +91,7 @@ def first_page(
 def _blocks(
     found: Findings, rows: Sequence[FindingRow], lines: Mapping[str, Sequence[Timeline]], root: Path
 ) -> Iterator[Block]:
-    regressions = [row for row in rows if row.finding.kind is Kind.REGRESSION]
+    regressions = [row for row in rows if row.finding.kind is RegressionKind.REGRESSION]
     current = with_status(regressions, *CURRENT_STATUSES)
     yield Sentence(findings_report.headline(found), f"state {'bad' if current else 'good'}")
     if found.last:
@@ -99,7 +99,7 @@ def _blocks(
         yield Warnings(failures(found.last))
     message = Sentence("No series is worse than it was, beyond what nights differ by themselves.")
     accepted = with_status(regressions, Status.ACCEPTED)
-    improvements = [row for row in rows if row.finding.kind is Kind.IMPROVEMENT]
+    improvements = [row for row in rows if row.finding.kind is RegressionKind.IMPROVEMENT]
     history = with_status(regressions, Status.RECOVERED, Status.NOT_MEASURED)
     caption = f"Regressions of the past, recovered or on machines that are no longer there: {len(history)}"
     yield Section(
@@ -131,7 +131,7 @@ def night_terms() -> list[tuple[str, str]]:
     return [(term, text.format(nights=SPARK_NIGHTS)) for term, text in words.NIGHT_TERMS]
 
 
-def failures(night: Night) -> list[str]:
+def failures(night: NightRecord) -> list[str]:
     """Return the experiments of a night that are not complete, and why."""
     return [
         joined([bold(one.experiment), f": {one.status.replace('_', ' ')}{f', {one.reason}' if one.reason else ''}"])

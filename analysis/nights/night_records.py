@@ -107,7 +107,7 @@ class ExperimentNight:
 
 
 @dataclass(frozen=True)
-class Night:
+class NightRecord:
     """An execution of a suite. `machine`: nights are compared only if it is equal. `commit_s`: time of the commit."""
 
     __pydantic_config__ = STRICT
@@ -132,11 +132,11 @@ class Night:
 
 
 @cache
-def _adapter() -> TypeAdapter[Night]:
-    return TypeAdapter(Night)
+def _adapter() -> TypeAdapter[NightRecord]:
+    return TypeAdapter(NightRecord)
 
 
-def parse_night(text: str | bytes, source: str) -> Night:
+def parse_night(text: str | bytes, source: str) -> NightRecord:
     """Return a night from its JSON; NightFormError names the source, the field, its value and what is allowed."""
     try:
         return _adapter().validate_json(text)
@@ -161,12 +161,12 @@ def _error_text(error: ValidationError) -> str:
     """Return the first of the errors, and the number of the others."""
     first, rest = error.errors()[0], error.error_count() - 1
     place = ".".join(str(part) for part in first["loc"])
-    fields = ", ".join(Night.__dataclass_fields__)
+    fields = ", ".join(NightRecord.__dataclass_fields__)
     hint = f"; a night has {fields}" if first["type"] == "unexpected_keyword_argument" and "." not in place else ""
     return f"{place}: {first['msg']} (found {first['input']!r:.80}){hint}" + (f"; and {rest} more" if rest else "")
 
 
-def night_json(night: Night) -> bytes:
+def night_json(night: NightRecord) -> bytes:
     return _adapter().dump_json(night, indent=1) + b"\n"
 
 
@@ -183,7 +183,7 @@ class History:
     """Nights in the order in which they were appended."""
 
     suite: str
-    nights: tuple[Night, ...]
+    nights: tuple[NightRecord, ...]
     damaged: tuple[DamagedFile, ...] = ()
 
 
@@ -223,7 +223,7 @@ def _write_once(path: Path, content: bytes) -> None:
 
 def read_history(folder: Path | str) -> History:
     """Return every readable night, in order; the others are listed in `damaged`."""
-    nights: list[Night] = []
+    nights: list[NightRecord] = []
     faults = []
     for path in sorted(Path(folder).glob("nights/[!.]*.json")):
         try:
@@ -234,7 +234,7 @@ def read_history(folder: Path | str) -> History:
     return History(Path(folder).absolute().name, tuple(nights), tuple(faults))
 
 
-def _read_night(path: Path) -> Night:
+def _read_night(path: Path) -> NightRecord:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -277,7 +277,7 @@ class CalendarCell:
     other_machines: bool = False
 
 
-def calendar_cells(nights: Sequence[Night]) -> tuple[CalendarCell, ...]:
+def calendar_cells(nights: Sequence[NightRecord]) -> tuple[CalendarCell, ...]:
     """Return nights in their order; between two that are further apart than usual, the missing ones."""
     days = [date.fromisoformat(night.night) for night in nights]
     gaps = [(after - before).days for before, after in pairwise(days) if after > before]

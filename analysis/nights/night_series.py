@@ -14,7 +14,7 @@ from functools import cached_property
 
 from analysis.metrics import untimed
 from analysis.metrics.definitions import Better, DifferenceKind, Metric, metric
-from analysis.nights.night_records import ExperimentNight, Night, Values
+from analysis.nights.night_records import ExperimentNight, NightRecord, Values
 from analysis.nights.settings import Renames
 from analysis.numerals import extent, number
 from analysis.stats.effect import summary
@@ -30,7 +30,7 @@ SeriesName = tuple[str, str, str, str]  # experiment, variant, metric, event
 
 
 @dataclass(frozen=True, order=True)
-class Key:
+class NightKey:
     """The key of a comparison over nights; never across `machine`."""
 
     experiment: str
@@ -49,7 +49,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class NightPoint:
     """A night's value: the median of its repetitions, and their spread. None: not measured, and `why`.
 
     For times it is Kaplan and Meier's median. `horizon`: the longest watch if that was not reached; then there is no
@@ -73,11 +73,11 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Series:
+class NightSeries:
     """A series; `points`: one for each night of the history, in its order."""
 
-    key: Key
-    points: tuple[Point, ...]
+    key: NightKey
+    points: tuple[NightPoint, ...]
 
     @cached_property
     def nights(self) -> tuple[int, ...]:
@@ -113,13 +113,13 @@ def metric_of(name: str) -> Metric:
     )
 
 
-def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...]:
+def build_series(nights: Sequence[NightRecord], renames: Renames) -> tuple[NightSeries, ...]:
     """Return every series of a history, by key."""
     records = [apply_renames(night, renames) for night in nights]
-    values_by_key: dict[Key, dict[int, Values]] = defaultdict(dict)
+    values_by_key: dict[NightKey, dict[int, Values]] = defaultdict(dict)
     for i, (night, experiments) in enumerate(zip(nights, records, strict=True)):
         for name, values in _measurements(experiments):
-            values_by_key[Key(*name, machine_of(night, experiments[name[0]]))][i] = values
+            values_by_key[NightKey(*name, machine_of(night, experiments[name[0]]))][i] = values
     result = []
     for key, every_night in sorted(values_by_key.items()):
         omissions = _no_verdicts(key, values_by_key, records)
@@ -127,7 +127,9 @@ def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...
         if not by_night:
             continue  # nothing to compare
         whys = omissions | {i: _why(nights[i], records[i], key) for i in range(len(nights)) if i not in every_night}
-        points = {key: [_point(by_night[i]) if i in by_night else Point(None, why=whys[i]) for i in range(len(nights))]}
+        points = {
+            key: [_point(by_night[i]) if i in by_night else NightPoint(None, why=whys[i]) for i in range(len(nights))]
+        }
         if any(values.horizons for values in by_night.values()):
             points[replace(key, metric=key.metric + NEVER_SUFFIX)] = _shares(by_night, whys)
         variant = key.variant.partition(OF_TOPOLOGY)[0]
@@ -136,12 +138,12 @@ def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...
             if experiment is not None and variant in experiment.failed and machine_of(night, experiment) == key.machine:
                 for every in points.values():
                     every[i] = replace(every[i], failed=experiment.failed[variant])
-        result += [Series(name, tuple(every)) for name, every in points.items()]
+        result += [NightSeries(name, tuple(every)) for name, every in points.items()]
     return tuple(result)
 
 
 def _no_verdicts(
-    key: Key, found: Mapping[Key, Mapping[int, Values]], nights: Sequence[Mapping[str, ExperimentNight]]
+    key: NightKey, found: Mapping[NightKey, Mapping[int, Values]], nights: Sequence[Mapping[str, ExperimentNight]]
 ) -> dict[int, str]:
     """Return the nights whose latency, or utility of a latency, is no basis for a verdict, and why: too many tuples
     have none, as in a comparison, or clock errors are unknown. Nights that measured that of no run (sources that are
@@ -161,7 +163,7 @@ def _no_verdicts(
     return reasons
 
 
-def apply_renames(night: Night, renames: Renames) -> dict[str, ExperimentNight]:
+def apply_renames(night: NightRecord, renames: Renames) -> dict[str, ExperimentNight]:
     """Return a night's experiments, variants and metrics under today's names; if both names are there the new one
     counts."""
     experiments = {each.experiment for each in night.experiments}
@@ -182,7 +184,7 @@ def apply_renames(night: Night, renames: Renames) -> dict[str, ExperimentNight]:
     }  # fmt: skip
 
 
-def machine_of(night: Night, found: ExperimentNight | None) -> str:
+def machine_of(night: NightRecord, found: ExperimentNight | None) -> str:
     """Return the fingerprint under which an experiment's numbers of that night are compared."""
     return (found and found.machine) or night.machine
 
@@ -201,7 +203,7 @@ def _measurements(experiments: Mapping[str, ExperimentNight]) -> Iterator[tuple[
                         yield (experiment, variant, name, event), values
 
 
-def _why(night: Night, experiments: Mapping[str, ExperimentNight], key: Key) -> str:
+def _why(night: NightRecord, experiments: Mapping[str, ExperimentNight], key: NightKey) -> str:
     """Return why a night has no value of a series."""
     record = experiments.get(key.experiment)
     if record is None:
@@ -215,11 +217,11 @@ def _why(night: Night, experiments: Mapping[str, ExperimentNight], key: Key) -> 
     return "not measured"
 
 
-def _point(values: Values) -> Point:
+def _point(values: Values) -> NightPoint:
     horizons = values.horizons
     flags = [False] * len(values.values) + [True] * len(horizons)
     over_runs = summary([*values.values, *horizons], flags, mean=False)
-    return Point(
+    return NightPoint(
         over_runs.value, min(values.values, default=None), over_runs.high, values.runs,
         max(horizons) if over_runs.value is None else None, len(horizons),
         "" if over_runs.value is not None else never_text(horizons, values.runs), values.unsteady or 0,
@@ -232,27 +234,27 @@ def never_text(horizons: Sequence[float], runs: int) -> str:
     return f"not within {extent(horizons)} s: {len(horizons)} of {runs} runs"
 
 
-def _shares(found: Mapping[int, Values], whys: Mapping[int, str]) -> list[Point]:
+def _shares(found: Mapping[int, Values], whys: Mapping[int, str]) -> list[NightPoint]:
     """Return the share of repetitions that did not get there within the same time, for all nights: the shortest watch
     of the latest that never did. A watch that ends earlier does not change it."""
     threshold = min([horizon for _, values in sorted(found.items()) for horizon in values.horizons][-LATEST_HORIZONS:])
-    points = {i: Point(None, why=reason) for i, reason in whys.items()}
+    points = {i: NightPoint(None, why=reason) for i, reason in whys.items()}
     for i, values in found.items():
         horizons = values.horizons
         count = len(horizons) + sum(value > threshold for value in values.values)
         share = 100.0 * count / values.runs
-        points[i] = Point(share, share, share, values.runs, never=count, within=threshold)
+        points[i] = NightPoint(share, share, share, values.runs, never=count, within=threshold)
         if any(horizon < threshold for horizon in horizons):
-            points[i] = Point(None, why=f"watched for less than {number(threshold)} s")
+            points[i] = NightPoint(None, why=f"watched for less than {number(threshold)} s")
     return [points[i] for i in sorted(points)]
 
 
 NIGHTS_WITHOUT_NAME = 2  # nights without a name before that is reported
 NIGHTS_OF_NEWS = 30  # nights for which it is reported
-NamesByNight = list[tuple[Night, frozenset[str]]]  # nights that could have had names, and those they had
+NamesByNight = list[tuple[NightRecord, frozenset[str]]]  # nights that could have had names, and those they had
 
 
-def name_changes(nights: Sequence[Night], renames: Renames) -> list[str]:
+def name_changes(nights: Sequence[NightRecord], renames: Renames) -> list[str]:
     """Return one line for each name that vanished or appeared lately."""
     by_night = [(night, apply_renames(night, renames)) for night in nights]
     lines = list(

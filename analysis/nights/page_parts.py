@@ -11,7 +11,7 @@ from analysis.nights import findings_report
 from analysis.nights.chart import css_class, sparkline
 from analysis.nights.findings import Findings
 from analysis.nights.night_series import NEVER_SUFFIX
-from analysis.nights.regressions import Finding, Kind, RangeKind, Status
+from analysis.nights.regressions import Finding, RangeKind, RegressionKind, Status
 from analysis.nights.timelines import Timeline
 from analysis.numerals import number
 from analysis.report.markup import BREAK, bold, joined, link, small
@@ -49,7 +49,7 @@ def finding_rows(found: Findings, lines: dict[str, list[Timeline]]) -> list[Find
 def finding_row(finding: Finding, line: Timeline, found: Findings) -> FindingRow:
     nights = found.history.nights
     to_bisect = (
-        finding.kind is Kind.REGRESSION
+        finding.kind is RegressionKind.REGRESSION
         and finding.commits.kind is RangeKind.COMMITS
         and finding.status is Status.CONFIRMED
         and not finding.key.metric.endswith(NEVER_SUFFIX)  # no comparison has a number of it

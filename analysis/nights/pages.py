@@ -24,8 +24,8 @@ from analysis.nights.claim_history import ClaimVerdict
 from analysis.nights.findings import Findings, SeriesFindings
 from analysis.nights.findings_report import findings_data
 from analysis.nights.first_page import first_page, model_note, trust
-from analysis.nights.night_records import ExperimentNight, Night
-from analysis.nights.night_series import Key, Point, metric_of
+from analysis.nights.night_records import ExperimentNight, NightRecord
+from analysis.nights.night_series import NightKey, NightPoint, metric_of
 from analysis.nights.page_parts import (
     FindingRow,
     experiment_page,
@@ -35,7 +35,7 @@ from analysis.nights.page_parts import (
     interval_text,
     name_column,
 )
-from analysis.nights.regressions import Finding, Kind
+from analysis.nights.regressions import Finding, RegressionKind
 from analysis.nights.timelines import Timeline, timelines
 from analysis.numerals import MISSING, change, number
 from analysis.record.files import write_json_atomic
@@ -72,8 +72,8 @@ class NightDifference:
     """A difference. `sigmas`: its size in usual nights' standard deviations, positive if it is worse; infinite if those
     had no scatter."""
 
-    key: Key
-    point: Point
+    key: NightKey
+    point: NightPoint
     before: float
     percent: float | None
     worse: bool
@@ -130,7 +130,7 @@ def night_content(i: int, found: Findings, rows: Sequence[FindingRow], root: Pat
 
 
 def _night_blocks(
-    i: int, nights: Sequence[Night], found: Findings, rows: Sequence[FindingRow], root: Path
+    i: int, nights: Sequence[NightRecord], found: Findings, rows: Sequence[FindingRow], root: Path
 ) -> Iterator[Block]:
     night = nights[i]
     before = [link(f"← {nights[i - 1].id}", f"{nights[i - 1].id}.html")] if i else []
@@ -161,7 +161,7 @@ def _night_blocks(
         yield Section("Machines", [Definitions(facts)])
 
 
-def _experiment_table(night: Night, root: Path) -> ResultTable:
+def _experiment_table(night: NightRecord, root: Path) -> ResultTable:
     def values(one: ExperimentNight) -> int:
         return sum(len(events) for metrics in one.variants.values() for events in metrics.values())
 
@@ -192,7 +192,7 @@ def _finding_event(finding: Finding, night: int) -> str:
         return "recovered"
     if night == finding.confirmed:
         return "confirmed"
-    first = {Kind.REGRESSION: "first bad night", Kind.IMPROVEMENT: "first better night"}
+    first = {RegressionKind.REGRESSION: "first bad night", RegressionKind.IMPROVEMENT: "first better night"}
     return first.get(finding.kind, "first night of a change in complete runs")
 
 
@@ -218,7 +218,7 @@ def difference_row(night: NightDifference) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _spread_text(point: Point) -> str:
+def _spread_text(point: NightPoint) -> str:
     if point.never and point.within is None:
         return f"from {number(point.low)}; {never_note(point)}"
     return f"{number(point.low)} to {number(point.high)}" if point.runs > 1 else "–"

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from analysis.metrics.definitions import Better, Metric
-from analysis.nights.night_records import Night
-from analysis.nights.night_series import Key, Series
+from analysis.nights.night_records import NightRecord
+from analysis.nights.night_series import NightKey, NightSeries
 from analysis.nights.settings import Accepted, Renames
 from analysis.stats.change_points import Candidate, Rule, Step, edges, needed_difference, neighbour_deviation, steps
 from analysis.stats.same_code_floors import step_floor
@@ -63,7 +63,7 @@ class CommitRange:
         }[self.kind]
 
 
-def commits_between(nights: Sequence[Night], good: int, bad: int) -> CommitRange:
+def commits_between(nights: Sequence[NightRecord], good: int, bad: int) -> CommitRange:
     before, after = nights[good], nights[bad]
     if before.dirty or after.dirty or not before.commit or not after.commit:
         kind = RangeKind.UNKNOWN
@@ -72,7 +72,7 @@ def commits_between(nights: Sequence[Night], good: int, bad: int) -> CommitRange
     return CommitRange(kind, before.commit, after.commit, bad - good - 1)
 
 
-def same_code_noise(nights: Sequence[Night], indices: Sequence[int], values: Sequence[float]) -> float | None:
+def same_code_noise(nights: Sequence[NightRecord], indices: Sequence[int], values: Sequence[float]) -> float | None:
     """Return the robust standard deviation of a night's value while the code was the same; None if there are too few
     nights."""
     distances = [
@@ -86,7 +86,7 @@ def same_code_noise(nights: Sequence[Night], indices: Sequence[int], values: Seq
 MOST_BORDER_MOVE = 3  # nights by which the border of the same change moves as more nights come
 
 
-class Kind(StrEnum):
+class RegressionKind(StrEnum):
     """A kind; `change in complete runs`: better numbers of code that fails more of its runs than before, which is
     neither."""
 
@@ -116,8 +116,8 @@ class Finding:
     change in complete runs how many runs failed, since and before.
     """
 
-    key: Key
-    kind: Kind
+    key: NightKey
+    kind: RegressionKind
     status: Status
     good: int
     since: int
@@ -140,10 +140,10 @@ class Finding:
     @property
     def alarms(self) -> bool:
         """Return whether tonight's report must raise an alarm."""
-        return self.new and self.kind is Kind.REGRESSION and self.status is Status.CONFIRMED
+        return self.new and self.kind is RegressionKind.REGRESSION and self.status is Status.CONFIRMED
 
 
-def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], settings: Settings,
+def judge(series: NightSeries, nights: Sequence[NightRecord], found: Sequence[Candidate], settings: Settings,
           *, current: bool = True) -> tuple[Finding, ...]:  # fmt: skip
     """Return the findings of a series, oldest first. `current`: its machines are those that are measured today."""
     noise = same_code_noise(nights, series.nights, series.values)
@@ -157,9 +157,9 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
         if finding is None:
             continue
         first = series.nights[step.before.start]
-        if finding.kind is Kind.IMPROVEMENT and (failed := failed_more(series, changes, place, first)):
-            finding = replace(finding, kind=Kind.CHANGE, failed=failed)
-        if finding.kind is Kind.REGRESSION:
+        if finding.kind is RegressionKind.IMPROVEMENT and (failed := failed_more(series, changes, place, first)):
+            finding = replace(finding, kind=RegressionKind.CHANGE, failed=failed)
+        if finding.kind is RegressionKind.REGRESSION:
             back = _recovery(finding, changes[place + 1 :], series.metric, settings.rule, noise, errors)
             if back is not None and not failed_more(series, changes, place + 1 + back, first):
                 recoveries.add(place + 1 + back)
@@ -172,7 +172,7 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
     return tuple(findings)
 
 
-def failed_more(series: Series, changes: Sequence[Step], place: int, first: int) -> str:
+def failed_more(series: NightSeries, changes: Sequence[Step], place: int, first: int) -> str:
     """Return how many runs the system under test failed since a step and from night `first` until it, if that is a
     larger share, and not `alike`; else empty. Nights without a number count to the stretch after them."""
     borders = [*(series.nights[step.after.start - 1] + 1 for step in changes), len(series.points)]
@@ -186,7 +186,7 @@ def failed_more(series: Series, changes: Sequence[Step], place: int, first: int)
     return f"{failed} of {runs} runs failed since, {failed_before} of {runs_before} before"
 
 
-def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequence[Step], noise: float | None,
+def _finding(series: NightSeries, nights: Sequence[NightRecord], step: Step, later: Sequence[Step], noise: float | None,
              rule: Rule) -> Finding | None:  # fmt: skip
     """Return one step as a finding; None if later nights have not confirmed it."""
     ends = edges(series.values, step, series.is_share)
@@ -196,7 +196,7 @@ def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequenc
         return None
     worse = (step.difference < 0) == (series.metric.better is Better.HIGHER)
     return Finding(
-        key=series.key, kind=Kind.REGRESSION if worse else Kind.IMPROVEMENT,
+        key=series.key, kind=RegressionKind.REGRESSION if worse else RegressionKind.IMPROVEMENT,
         status=Status.SUSPECTED if night is None else Status.CONFIRMED,
         good=series.nights[ends.good], since=series.nights[ends.since], bad=series.nights[ends.bad],
         confirmed=night, recovered=None,
@@ -219,17 +219,19 @@ def _recovery(finding: Finding, later: Sequence[Step], metric: Metric, rule: Rul
     return None
 
 
-def _with_status(finding: Finding, nights: Sequence[Night], accepted: Sequence[Accepted], *, current: bool) -> Finding:
+def _with_status(
+    finding: Finding, nights: Sequence[NightRecord], accepted: Sequence[Accepted], *, current: bool
+) -> Finding:
     if finding.recovered is not None:
         return replace(finding, status=Status.RECOVERED)
-    if finding.kind is Kind.REGRESSION:
+    if finding.kind is RegressionKind.REGRESSION:
         entry = next((entry for entry in accepted if accepts(entry, finding, nights)), None)
         if entry is not None:
             return replace(finding, status=Status.ACCEPTED, why_accepted=entry.why)
     return finding if current else replace(finding, status=Status.NOT_MEASURED)
 
 
-def accepts(entry: Accepted, finding: Finding, nights: Sequence[Night]) -> bool:
+def accepts(entry: Accepted, finding: Finding, nights: Sequence[NightRecord]) -> bool:
     """Return whether the entry is about this finding; its night may have been noted before the border settled."""
     if not fnmatchcase(finding.key.name, entry.series):
         return False

@@ -11,8 +11,8 @@ from itertools import pairwise
 from analysis.metrics.definitions import METRICS, PRIMARY, Better, Metric
 from analysis.nights.findings import Findings, SeriesFindings
 from analysis.nights.night_records import CalendarCell
-from analysis.nights.night_series import NEVER_SUFFIX, Point, SeriesName, metric_of
-from analysis.nights.regressions import Finding, Kind, Status
+from analysis.nights.night_series import NEVER_SUFFIX, NightPoint, SeriesName, metric_of
+from analysis.nights.regressions import Finding, RegressionKind, Status
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class NightSpot:
 
     column: int
     night: int
-    point: Point
+    point: NightPoint
     machine: int
 
     @property
@@ -127,11 +127,11 @@ class Timeline:
     def standing(self) -> Finding | None:
         """Return the newest change that still holds, for the better or worse."""
         findings = (one for one in reversed(self.findings) if one.status in CURRENT_STATUSES)
-        return next((one for one in findings if one.kind is not Kind.CHANGE), None)
+        return next((one for one in findings if one.kind is not RegressionKind.CHANGE), None)
 
     @property
     def worse(self) -> bool:
-        return self.standing is not None and self.standing.kind is Kind.REGRESSION
+        return self.standing is not None and self.standing.kind is RegressionKind.REGRESSION
 
     @property
     def shown_first(self) -> bool:

@@ -144,7 +144,7 @@ class EventOutcome:
 
 
 @dataclass(frozen=True)
-class Round:
+class DecisionRound:
     """A scheduling round in which an event was pending, as its line of decisions.jsonl has it."""
 
     event_id: str  # without the attempt
@@ -166,7 +166,7 @@ class RunTimeline:
     """Events by time, and rounds in the order of the log; `damaged`: lines of both files without a time, or no JSON."""
 
     events: tuple[dict[str, Any], ...]
-    rounds: tuple[Round, ...]
+    rounds: tuple[DecisionRound, ...]
     damaged: int
 
 
@@ -191,7 +191,7 @@ def _timeline(run: RunPaths, *_stamps: Stamp) -> RunTimeline:
     return RunTimeline(tuple(events), rounds, damaged_lines + damaged_rounds)
 
 
-def _rounds(path: Path) -> tuple[tuple[Round, ...], int]:
+def _rounds(path: Path) -> tuple[tuple[DecisionRound, ...], int]:
     """Return the rounds in which an event was pending, without decisions whose answer did not reach Nimbus; and damaged
     lines."""
     withdrawn: set[str] = set()
@@ -203,7 +203,7 @@ def _rounds(path: Path) -> tuple[tuple[Round, ...], int]:
 
     matches, count = _timed_lines(path, wanted)
     stand = (line for line in matches if line.get("decision_id") is None or line["decision_id"] not in withdrawn)
-    return tuple(Round(operation_id(line["observation"]["event"]), line) for line in stand), count
+    return tuple(DecisionRound(operation_id(line["observation"]["event"]), line) for line in stand), count
 
 
 def _timed_lines(path: Path, counts: Callable[[Json], bool] = lambda _: True) -> tuple[list[dict[str, Any]], int]:
@@ -343,7 +343,7 @@ def _seconds_after(event: Json | None, start: float) -> float | None:
     return None if event is None else float(event["t"]) - start
 
 
-def _hold_reasons(rounds: Sequence[Round]) -> dict[str, list[str]]:
+def _hold_reasons(rounds: Sequence[DecisionRound]) -> dict[str, list[str]]:
     """Return by event the reasons of the rounds in which it was pending and the policy declined to decide."""
     reasons: dict[str, list[str]] = {}
     for each in rounds:

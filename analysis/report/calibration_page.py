@@ -10,7 +10,15 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-from analysis.calibration.judgement import CLEARLY, Cell, ErrorSummary, MachineCell, Ranking, SeriesErrors, SideNumber
+from analysis.calibration.judgement import (
+    CLEARLY,
+    ErrorSummary,
+    MachineCell,
+    ModelError,
+    Ranking,
+    SeriesErrors,
+    SideNumber,
+)
 from analysis.calibration.validation import Validation, of_validations
 from analysis.numerals import MISSING, change, number
 from analysis.record.small_tables import Row, topology_words
@@ -127,17 +135,17 @@ def value_text(value: SideNumber) -> str:
     return f"{text} †" if value.unsteady else text
 
 
-def error_text(cell: Cell) -> str:
+def error_text(cell: ModelError) -> str:
     if cell.real.censored and cell.simulated.censored:
         return "neither got there"
     return MISSING if cell.error is None else change(cell.error, "%" if cell.is_ratio else cell.unit, 1)
 
 
-def cells_table(cells: Sequence[Cell], *, topology: bool = False) -> ResultTable:
+def cells_table(cells: Sequence[ModelError], *, topology: bool = False) -> ResultTable:
     """Return real and simulated values side by side; a value that one side lacks is shown as missing, a time that was
     never reached as a bound. `*`: the real value lies outside of the range of the simulated runs."""
 
-    def with_range(cell: Cell) -> str:
+    def with_range(cell: ModelError) -> str:
         return range_text(cell.simulated) + (" *" if cell.is_inside is False else "")
 
     headings = (

@@ -259,7 +259,7 @@ def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulat
     return sections
 
 
-def _graph(panel: publications.Panel, series: dict[str, SeriesPaths]) -> Drawing:
+def _graph(panel: publications.PublishedPanel, series: dict[str, SeriesPaths]) -> Drawing:
     """Return the graph that was run, with the decisions; without a run the graph of the topology's file."""
     title = f"Logical graph of {panel.topology}"
     run = decision_graph.collect(series[panel.experiment]) if panel.experiment in series else None

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from analysis.claims import limitations, rules
-from analysis.claims.ledger_rows import Conditions, LedgerRow, failed_note, failed_share
+from analysis.claims.ledger_rows import LedgerRow, SeriesConditions, failed_note, failed_share
 from analysis.claims.simulated_rows import simulated_row
-from analysis.claims.statements import RATIOS, Claim, Kind
+from analysis.claims.statements import RATIOS, Claim, ClaimKind
 from analysis.compare import sentence
 from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.numerals import FIXED, MISSING, number, with_unit
@@ -45,7 +45,7 @@ def headline(
     experiment: str,
     variants: Sequence[str],
     events: Mapping[str, str],
-    measured: Conditions,
+    measured: SeriesConditions,
     claims: Sequence[Claim] = (),
     topology: str | None = None,
     *,
@@ -105,7 +105,7 @@ def headline(
 
 
 def _present(
-    experiment: str, event: str, metric: str, variants: Sequence[str], measured: Conditions, topology: str | None
+    experiment: str, event: str, metric: str, variants: Sequence[str], measured: SeriesConditions, topology: str | None
 ) -> list[str]:
     return [name for name in variants if measured.of(_claim(experiment, event, metric, name, topology), name)]
 
@@ -144,14 +144,14 @@ def _after(event: str, events: Mapping[str, str]) -> str:
 def _claim(
     experiment: str, event: str, metric: str, variant: str, topology: str | None, baseline: str | None = None
 ) -> Claim:
-    kind = Kind.OWN_AT_LEAST if baseline is None else Kind.RATIO_ABOVE
+    kind = ClaimKind.OWN_AT_LEAST if baseline is None else ClaimKind.RATIO_ABOVE
     return Claim("", "", "", "", experiment, kind, metric, variant, 0.0, "%", None, baseline, event, topology=topology)
 
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 
-def _failures(claims: Sequence[Claim], measured: Conditions) -> str:
+def _failures(claims: Sequence[Claim], measured: SeriesConditions) -> str:
     """Return `; 3 of 6 runs of Stela failed: …`, in the ledger's words, or "" if the system under test never failed."""
     of_variants = {name: replace(claim, variant=name, baseline=None) for claim in claims for name in claim.variants}
     if not any(failed_share(claim, measured, name) for name, claim in of_variants.items()):
@@ -160,7 +160,7 @@ def _failures(claims: Sequence[Claim], measured: Conditions) -> str:
     return f"; {', '.join(filter(None, notes))}"
 
 
-def _sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
+def _sentence(row: LedgerRow, after: str, measured: SeriesConditions) -> str:
     """Return the sentence that compares a variant with its baseline, or without one with itself before."""
     is_own_change, name, failed = row.claim.baseline is None, _name(row.claim.variant), _failures([row.claim], measured)
     noun = f"{NOUNS[THROUGHPUT if is_own_change else row.claim.metric]} {after}"
@@ -177,7 +177,7 @@ def _sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
     return _capital(f"{subject} {verb} {_distance(row)} {baseline}: {basis}{failed}.")
 
 
-def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Conditions) -> str:
+def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: SeriesConditions) -> str:
     highest = max(rows, key=lambda row: -100.0 if row.measured is None else row.measured)
     variant, baseline = _name(highest.claim.variant), _baseline_name(highest)
     failed = _failures([row.claim for row in rows], measured)
@@ -199,14 +199,14 @@ def _is_unsure(row: LedgerRow) -> bool:
     return contains_zero or row.measured == 0.0
 
 
-def _not_shown(row: LedgerRow, measured: Conditions, whether: str, failed: str) -> str:
+def _not_shown(row: LedgerRow, measured: SeriesConditions, whether: str, failed: str) -> str:
     runs, *rest = _basis_parts(row, measured)
     percent = with_unit(_percent(row.measured, signed=True), "%")
     show = "does" if runs.startswith("one ") else "do"
     return f"{runs} {show} not show {whether}: {'; '.join([f'measured {percent}', *rest])}{failed}."
 
 
-def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:
+def _basis_parts(row: LedgerRow, measured: SeriesConditions) -> list[str]:
     """Return the number of runs with the unsteady ones, and the interval or that there is none; for a model the range
     over seeds."""
     unsteady_note = f"{row.unsteady} of {len(row.run_ids)} not steady" if row.unsteady else ""
@@ -220,7 +220,7 @@ def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:
     return [_run_counts(row, measured, unsteady_note), interval]
 
 
-def _run_counts(row: LedgerRow, measured: Conditions, unsteady: str) -> str:
+def _run_counts(row: LedgerRow, measured: SeriesConditions, unsteady: str) -> str:
     """Return `5 runs of each` if all of them are compared, else the number of blocks first: `4 blocks with both
     (…)`."""
     variant_runs = baseline_runs = len(measured.of(row.claim, row.claim.variant))

@@ -7,7 +7,7 @@ from markupsafe import Markup, escape
 
 from analysis.claims.ledger_rows import LedgerRow
 from analysis.claims.rules import DERIVED_KINDS
-from analysis.claims.statements import SPREADS, Kind
+from analysis.claims.statements import SPREADS, ClaimKind
 from analysis.numerals import MISSING, number, with_unit
 from analysis.record.small_tables import Row
 from analysis.report.markup import BREAK, badge, joined, small
@@ -20,7 +20,7 @@ from barograph.plan.experiment import SIMULATED
 LEDGER_VERSION = 4
 SIMULATED_VERSION = 3  # of a simulated series; in earlier versions its claims had verdicts
 COUNTED_THINGS = ("workers", "tasks", "instances")
-KINDS_WITHOUT_INTERVAL = (Kind.EVERY_RUN, Kind.EXACT, Kind.SPAN, Kind.LOWEST)
+KINDS_WITHOUT_INTERVAL = (ClaimKind.EVERY_RUN, ClaimKind.EXACT, ClaimKind.SPAN, ClaimKind.LOWEST)
 
 
 def ledger_version(*, simulated: bool) -> int:
@@ -61,7 +61,7 @@ def model_text(row: LedgerRow) -> str:
     """Return `the model gives +50 % (+49.1 to +50.8 over 6 seeds); stated about +65 %`; for a computation its own
     words. For a claim about how far seeds lie apart the range is over the points of its sweep."""
     statement = f"; stated {statement_text(row)}"
-    if row.claim.kind is Kind.EXACT and row.measured is not None:
+    if row.claim.kind is ClaimKind.EXACT and row.measured is not None:
         return f"computed: {measured_text(row)}{statement}: {row.verdict}"
     if not row.is_models:
         return f"{row.verdict}{statement}"
@@ -88,14 +88,14 @@ def statement_text(row: LedgerRow) -> str:
     number_text = prefix + quantity_text(claim.stated, claim.unit, claim.is_signed and claim.stated != 0)
     ends = f"{quantity_text(claim.stated, '', True)} to {quantity_text(claim.stated_high, claim.unit, True)}"
     return {
-        Kind.RATIO_ABOVE: f"more than {number_text}",
-        Kind.RATIO_AT_MOST: f"at most {number_text}",
-        Kind.OWN_AT_MOST: f"at most {number_text}",
-        Kind.ADDED_AT_LEAST: f"at least {number_text}",
-        Kind.OWN_AT_LEAST: f"at least {number_text}",
-        Kind.OWN_BELOW: f"below {number_text}",
-        Kind.ONLY: f"alone above {number_text}",
-        Kind.SPAN: prefix + ends,
+        ClaimKind.RATIO_ABOVE: f"more than {number_text}",
+        ClaimKind.RATIO_AT_MOST: f"at most {number_text}",
+        ClaimKind.OWN_AT_MOST: f"at most {number_text}",
+        ClaimKind.ADDED_AT_LEAST: f"at least {number_text}",
+        ClaimKind.OWN_AT_LEAST: f"at least {number_text}",
+        ClaimKind.OWN_BELOW: f"below {number_text}",
+        ClaimKind.ONLY: f"alone above {number_text}",
+        ClaimKind.SPAN: prefix + ends,
     }.get(claim.kind, number_text)
 
 
@@ -163,7 +163,7 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
 def _model_columns(row: LedgerRow, ends: list[float | None], *, simulated: bool) -> Row:
     """Return further columns for the ledger of simulated runs, or for a sweep's row in another ledger."""
     text_columns: Row = {"model_text": model_text(row), "range_text": range_text(row)} if simulated else {}
-    if row.claim.kind is Kind.EXACT:
+    if row.claim.kind is ClaimKind.EXACT:
         return {**text_columns, "range_text": MISSING}
     return {**text_columns, "lowest": ends[0], "highest": ends[1], SIMULATED: True}
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from analysis.claims import ledger as claims_ledger
-from analysis.claims.ledger_rows import Conditions, LedgerRow
+from analysis.claims.ledger_rows import LedgerRow, SeriesConditions
 from analysis.claims.publications import families_of
 from analysis.claims.statements import Claim, load_claims
 from analysis.metrics import scale_decisions
@@ -128,7 +128,7 @@ def first_sentence(reports: Sequence[TopologyReport], *, of_model: bool) -> str:
 
 
 def topology_reports(
-    paths: SeriesPaths, runs: Sequence[Row], ledger: Sequence[LedgerRow], conditions: Conditions,
+    paths: SeriesPaths, runs: Sequence[Row], ledger: Sequence[LedgerRow], conditions: SeriesConditions,
     outcomes: series_tables.Outcomes,
 ) -> list[TopologyReport]:  # fmt: skip
     """Return the results of the only topology, or of the cluster and of each of several."""
@@ -144,7 +144,7 @@ def topology_reports(
 
 def _topology_report(
     paths: SeriesPaths, name: str, runs: Sequence[Row], experiment: str, events: Mapping[str, str],
-    conditions: Conditions, claims: Sequence[Claim],
+    conditions: SeriesConditions, claims: Sequence[Claim],
 ) -> TopologyReport:  # fmt: skip
     """Return the results of one topology; `name` is empty for the only one. Machines belong to the cluster."""
     read = partial(rows, paths, topology=name or None)

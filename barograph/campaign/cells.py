@@ -17,7 +17,7 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, is_complete, read_json, write_json_atomic
-from barograph.campaign.simulation import Failure
+from barograph.campaign.simulation import SimulationFailure
 from barograph.plan.blocks import plan_runs
 from barograph.plan.experiment import Experiment
 from barograph.series.series import Series, keep_traces, trace_contents
@@ -58,7 +58,7 @@ def _is_of_other_experiment(folder: Path, experiment: Experiment) -> bool:
     return bool(document != json.loads(json.dumps(experiment.as_data())))
 
 
-def end_cell(folder: Path, failures: Sequence[Failure]) -> None:
+def end_cell(folder: Path, failures: Sequence[SimulationFailure]) -> None:
     """Mark the cell as over. Raises OSError where its folder cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json_atomic(folder / OUTCOME_FILE, {"v": 1, "failures": [each.as_data() for each in failures]})

@@ -22,7 +22,7 @@ from barograph.errors import Interrupted, blame_of, message_of
 from barograph.machines.series_lease import keep_alive, prolong, saved_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import step_limit
-from barograph.pool import Death, Pool, cores
+from barograph.pool import Death, ProcessPool, cores
 from barograph.run.context import Silence, simulated_context
 from barograph.run.simulated_cluster import CLUSTER, SimulatedCluster, attempt_isolated
 from barograph.series.interruption import is_stopped, step
@@ -37,7 +37,7 @@ LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
-class Failure:
+class SimulationFailure:
     """A failure. `run_id` is empty where it belongs to no run. `trace`: the traceback of a bug in Barograph.
     `is_death`: the process ended by itself."""
 
@@ -54,10 +54,10 @@ class Failure:
         return {"run_id": self.run_id, "blame": self.blame, "message": self.message}
 
 
-def failure_of(error: Exception, run_id: str = "") -> Failure:
+def failure_of(error: Exception, run_id: str = "") -> SimulationFailure:
     """Return the failure for an error, within the block that handles it."""
     blame = blame_of(error)
-    return Failure(blame, message_of(error), run_id, traceback.format_exc() if blame == "harness" else "")
+    return SimulationFailure(blame, message_of(error), run_id, traceback.format_exc() if blame == "harness" else "")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SimulatedRun:
     new_cluster: Callable[..., SimulatedCluster] = SimulatedCluster
     listener: Listener = field(default_factory=Silence)
 
-    def do(self) -> Failure | None:
+    def do(self) -> SimulationFailure | None:
         """Attempt the run, in a process of the pool; return why it is not complete."""
         outcome = attempt_isolated(partial(_attempt, self), self.limit_s, self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -82,20 +82,20 @@ class SimulatedRun:
 class Job(Protocol):
     """Work for a process of the pool: a run, or a step before it. It is pickled."""
 
-    def do(self) -> Failure | None: ...
+    def do(self) -> SimulationFailure | None: ...
 
 
-SimulationPool = Pool[Job, Failure | None]
+SimulationPool = ProcessPool[Job, SimulationFailure | None]
 J = TypeVar("J", bound=Job)
 CellName = TypeVar("CellName")
 
 
 def simulation_pool(number: int) -> SimulationPool:
     """Return a pool of at most `number` processes."""
-    return Pool(_do, number)
+    return ProcessPool(_do, number)
 
 
-def _do(job: Job) -> Failure | None:
+def _do(job: Job) -> SimulationFailure | None:
     return job.do()
 
 
@@ -117,7 +117,7 @@ def missing_runs(series: Series, new_cluster: Callable[..., SimulatedCluster] = 
 def simulate(
     pool: SimulationPool,
     jobs: Sequence[J],
-    note: Callable[[J, Failure | None], None],
+    note: Callable[[J, SimulationFailure | None], None],
     look: Callable[[], None] = lambda: None,
 ) -> None:
     """Do all jobs and pass each with its failure to `note`. `look` is called repeatedly, and may raise."""
@@ -143,14 +143,14 @@ def simulate(
 def simulate_cells(
     pool: SimulationPool,
     cells: Mapping[CellName, Sequence[SimulatedRun]],
-    end: Callable[[CellName, Sequence[Failure]], None],
+    end: Callable[[CellName, Sequence[SimulationFailure]], None],
     look: Callable[[], None] = lambda: None,
 ) -> None:
     """Do the runs of several cells, cell by cell; call `end` with the failures of a cell once its runs are over."""
-    failures = {cell: dict[str, Failure | None]() for cell in cells}
+    failures = {cell: dict[str, SimulationFailure | None]() for cell in cells}
     cell_of = {id(run): cell for cell, runs in cells.items() for run in runs}
 
-    def note(job: SimulatedRun, failure: Failure | None) -> None:
+    def note(job: SimulatedRun, failure: SimulationFailure | None) -> None:
         cell = cell_of[id(job)]
         failures[cell][job.run.run_id] = failure
         if len(failures[cell]) == len(cells[cell]):
@@ -163,7 +163,7 @@ def simulate_cells(
     simulate(pool, [run for runs in cells.values() for run in runs], note, look)
 
 
-def _attempt(job: SimulatedRun) -> Failure | None:
+def _attempt(job: SimulatedRun) -> SimulationFailure | None:
     """Attempt the run, in a separate process."""
     if is_too_late(job.series):
         return None
@@ -180,11 +180,11 @@ def _attempt(job: SimulatedRun) -> Failure | None:
     return None
 
 
-def _death(death: Death, run_id: str) -> Failure:
-    return Failure(death.blame, death.words(), run_id, is_death=death.limit_s is None)
+def _death(death: Death, run_id: str) -> SimulationFailure:
+    return SimulationFailure(death.blame, death.words(), run_id, is_death=death.limit_s is None)
 
 
-def _failed(job: Job, failure: Failure) -> Failure:
+def _failed(job: Job, failure: SimulationFailure) -> SimulationFailure:
     """Log the failure of a run that could not report it itself."""
     if isinstance(job, SimulatedRun):
         job.listener.tell("run_failed", **failure.as_data(), again=False)
@@ -216,7 +216,7 @@ def simulate_series(series_dir: Path) -> bool:
     Returns whether every run is complete; the series' progress says why one is not. Raises Interrupted.
     """
     runs = runs_of_execution(series_dir)
-    under_way, failures = set(runs), list[Failure]()
+    under_way, failures = set(runs), list[SimulationFailure]()
     with step(series_dir) as series, _kept_lease(series, len(runs)), simulation_pool(min(cores(), len(runs))) as pool:
         lease = saved_lease(series_dir)
         disks, listener = cluster_dir(lease.lease_id if lease else series.series_id), Milestones(series_dir)
@@ -224,7 +224,7 @@ def simulate_series(series_dir: Path) -> bool:
         limit_s = step_limit("run", series.experiment).seconds
         jobs = [SimulatedRun(series, plan[name], disks / name, limit_s, listener=listener) for name in runs]
 
-        def note(job: SimulatedRun, failure: Failure | None) -> None:
+        def note(job: SimulatedRun, failure: SimulationFailure | None) -> None:
             failures.extend([failure] if failure else [])
             under_way.discard(job.run.run_id)
             send_now(series_dir, message_writer(series_dir), under_way)

@@ -16,10 +16,10 @@ from typing import Any
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.sweep_record import OTHER_CODE, PREFIX, SWEEP_FILE
 from barograph.campaign import cells
-from barograph.campaign.simulation import Failure
+from barograph.campaign.simulation import SimulationFailure
 from barograph.errors import Say
 from barograph.plan.blocks import stamp
-from barograph.plan.sweep import Point, Sweep, sweep_digest
+from barograph.plan.sweep import Sweep, SweepPoint, sweep_digest
 from barograph.series.provenance import code_of_today, code_words, is_of_code
 from barograph.series.results import avro_jars, results, results_of
 from barograph.series.run_record import read_run
@@ -29,12 +29,12 @@ from barograph.settings import results_root, spark_master
 @dataclass(frozen=True)
 class SweepFolder:
     root: Path
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
 
-    def of(self, point: Point) -> Path:
+    def of(self, point: SweepPoint) -> Path:
         return self.root / "points" / point.point_id
 
-    def missing(self) -> tuple[Point, ...]:
+    def missing(self) -> tuple[SweepPoint, ...]:
         """Return the points that are not complete: they were not begun, cut short, or a run of them failed."""
         return tuple(point for point in self.points if cells.state_of(self.of(point)) != "complete")
 
@@ -53,7 +53,7 @@ class SweepFolder:
         return dict(sorted(Counter(code_words(run) for run in complete if not is_of_code(run, today)).items()))
 
 
-def open_sweep(sweep: Sweep, points: Sequence[Point], *, new: bool) -> SweepFolder:
+def open_sweep(sweep: Sweep, points: Sequence[SweepPoint], *, new: bool) -> SweepFolder:
     """Return the newest sweep of exactly this request, complete or not, or (or if `new`) a fresh one."""
     digest = sweep_digest(points)
     parent = results_root() / sweep.name
@@ -74,7 +74,7 @@ def _new_folder(above: Path, digest: str, now_s: float) -> Path:
     return folder
 
 
-def _document(sweep: Sweep, points: Sequence[Point]) -> dict[str, Any]:
+def _document(sweep: Sweep, points: Sequence[SweepPoint]) -> dict[str, Any]:
     first = points[0].experiment
     return {
         "v": 1,
@@ -88,7 +88,7 @@ def _document(sweep: Sweep, points: Sequence[Point]) -> dict[str, Any]:
     }
 
 
-def _events(points: Sequence[Point]) -> dict[str, str]:
+def _events(points: Sequence[SweepPoint]) -> dict[str, str]:
     """Return the events in words, by id; events that differ among points are named by their kind."""
     kinds_of_events: dict[str, dict[str, str]] = {}
     for point in points:
@@ -109,7 +109,10 @@ def link_runs(folder: SweepFolder) -> int:
 
 
 def update_document(
-    folder: SweepFolder, latest: Mapping[str, Sequence[Failure]], others: Mapping[str, int], today: Mapping[str, Any]
+    folder: SweepFolder,
+    latest: Mapping[str, Sequence[SimulationFailure]],
+    others: Mapping[str, int],
+    today: Mapping[str, Any],
 ) -> None:
     """Write the failures of each point and the code into `sweep.json`, for the report and the ledger.
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from analysis import provenance
 from analysis.bundle import archive, environment, readme, remake
-from analysis.bundle.archive import Entry
+from analysis.bundle.archive import ArchiveEntry
 from analysis.bundle.content import Selection, environment_search, secret_search, select_files
 from analysis.bundle.reduction import reduce_to_run
 from analysis.bundle.reproduction import BESIDE
@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
 class RunSources:
     """The code of the runs. `lines`: its description in the README; `missing`: code that could not be included."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[ArchiveEntry] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
@@ -130,7 +130,7 @@ def _add_jar(sources: RunSources, source: _SourceCommit) -> None:
         sources.lines.append(f"{problem}: {source.what}")
         sources.missing.append(problem)
         return
-    sources.entries.append(Entry(f"{name}/{jar.name}", jar))
+    sources.entries.append(ArchiveEntry(f"{name}/{jar.name}", jar))
     sources.lines.append(f"`{name}/{jar.name}`: SHA-256 {source.commit}: {source.what}")
 
 
@@ -150,7 +150,8 @@ def _add_substitute(sources: RunSources, source: _SourceCommit, why: str) -> Non
     name = "source/work_tree"
     if not source.repository and not any(entry.name.startswith(f"{name}/") for entry in sources.entries):
         sources.entries += [
-            Entry(f"{name}/{each}", ROOT / each, executable=os.access(ROOT / each, os.X_OK)) for each in _work_tree()
+            ArchiveEntry(f"{name}/{each}", ROOT / each, executable=os.access(ROOT / each, os.X_OK))
+            for each in _work_tree()
         ]
     instead = "" if source.repository else f"; `{name}/` is the code as it stood when this was bundled"
     sources.lines.append(f"{problem}: {source.what}{instead}")
@@ -175,15 +176,15 @@ def _work_tree() -> list[str]:
     return sorted(name for name in set(names) if (ROOT / name).is_file() and not (ROOT / name).is_symlink())
 
 
-def _members(tar: Path, name: str) -> Iterator[Entry]:
+def _members(tar: Path, name: str) -> Iterator[ArchiveEntry]:
     with tarfile.open(tar) as packed:
         for member in packed:
             file = packed.extractfile(member) if member.isfile() else None
             if file is not None:
-                yield Entry(f"{name}/{member.name}", file.read(), executable=bool(member.mode & 0o100))
+                yield ArchiveEntry(f"{name}/{member.name}", file.read(), executable=bool(member.mode & 0o100))
 
 
-def refuse_secrets(entries: Iterable[Entry]) -> None:
+def refuse_secrets(entries: Iterable[ArchiveEntry]) -> None:
     """Raise ConfigurationError with the file of code that contains a secret. Tests may contain lookalikes."""
     environment = process_environment()
     for entry in entries:
@@ -339,41 +340,46 @@ def _reduced(root: Path, run_id: str | None, scratch: Path) -> Iterator[Path]:
 
 
 def _own_files(
-    root: Path, run_id: str | None, facts: environment.Facts, chosen: Selection, sources: RunSources, trust: str
-) -> Iterator[Entry]:
+    root: Path,
+    run_id: str | None,
+    facts: environment.EnvironmentFacts,
+    chosen: Selection,
+    sources: RunSources,
+    trust: str,
+) -> Iterator[ArchiveEntry]:
     words = readme.ReadmeContent(
         _title(facts.series, run_id), run_id, facts, claims_of_series(root), sources.lines, chosen.left_out,
         chosen.homes, trust,
     )  # fmt: skip
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    yield Entry("README.md", readme.text(words).encode())
-    yield Entry("remake.py", Path(remake.__file__), executable=True)
-    yield Entry("environment.json", _as_json(facts.environment(chosen.left_out)))
-    yield Entry("requirements.txt", pinned.encode())
+    yield ArchiveEntry("README.md", readme.text(words).encode())
+    yield ArchiveEntry("remake.py", Path(remake.__file__), executable=True)
+    yield ArchiveEntry("environment.json", _as_json(facts.environment(chosen.left_out)))
+    yield ArchiveEntry("requirements.txt", pinned.encode())
     requirements = environment.requirements_of(pinned, (*provenance.DISTRIBUTIONS, JAVA))
-    yield Entry("requirements-analysis.txt", requirements.encode())
-    yield Entry("tables.txt", "\n".join(table_description("all")).encode())
-    yield Entry("specs/experiment.json", _as_json(facts.series.get("spec") or {}))
+    yield ArchiveEntry("requirements-analysis.txt", requirements.encode())
+    yield ArchiveEntry("tables.txt", "\n".join(table_description("all")).encode())
+    yield ArchiveEntry("specs/experiment.json", _as_json(facts.series.get("spec") or {}))
     for run in SeriesPaths(root).all_runs():
         if (run.root / "topology.yaml").is_file():
-            yield Entry(f"specs/topologies/{run.run_id}.yaml", run.root / "topology.yaml")
+            yield ArchiveEntry(f"specs/topologies/{run.run_id}.yaml", run.root / "topology.yaml")
 
 
-def _avro_jar(root: Path, *, without_raw: bool) -> Iterator[Entry]:
+def _avro_jar(root: Path, *, without_raw: bool) -> Iterator[ArchiveEntry]:
     """Yield the Avro jar that reads the workers' files, so that making the tables again needs no Maven."""
     from inventory.local.rootfs import cache_dir
 
     if SeriesPaths(root).has_avro() and not without_raw:
-        yield Entry(f"code/{avro_jar.BUNDLED.name}", avro_jar.jar(cache_dir(), say))
+        yield ArchiveEntry(f"code/{avro_jar.BUNDLED.name}", avro_jar.jar(cache_dir(), say))
 
 
-def _analysis_code() -> Iterator[Entry]:
+def _analysis_code() -> Iterator[ArchiveEntry]:
     """Yield the code that `remake.py` runs, whose digest the analysis of the series recorded."""
     for name, path in provenance.code_files().items():
-        yield Entry(f"code/{name}", path, executable=os.access(path, os.X_OK))
+        yield ArchiveEntry(f"code/{name}", path, executable=os.access(path, os.X_OK))
 
 
-def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[Entry]:
+def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[ArchiveEntry]:
     """Yield the A/A comparisons on record for a comparison: their differences are its floor."""
     if not question.is_comparison(one):
         return
@@ -382,7 +388,7 @@ def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[Entry]:
         files += [
             path for name in COMPARISON_TABLES for path in sorted(SeriesPaths(folder).table(name).glob("*.parquet"))
         ]
-        yield from (Entry(f"{BESIDE}/{path.relative_to(folder.parent).as_posix()}", path) for path in files)
+        yield from (ArchiveEntry(f"{BESIDE}/{path.relative_to(folder.parent).as_posix()}", path) for path in files)
 
 
 def _title(series: Mapping[str, Any], run_id: str | None) -> str:

@@ -238,7 +238,7 @@ def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> 
     from analysis.claims.ledger import evaluate_each
     from analysis.claims.ledger_rows import NOT_RUN
     from analysis.claims.pools import pools_of_claims
-    from analysis.claims.statements import Kind, load_claims
+    from analysis.claims.statements import ClaimKind, load_claims
     from analysis.record.sweep_record import newest_sweeps
     from analysis.report.ledger_table import ledger_row
 
@@ -252,7 +252,7 @@ def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> 
     for row in evaluate_each(claims, pools, sweeps.values(), simulated=of_model):
         about = row.claim.of or (row.claim.name,)
         series_names = {paths.root.name for name in about for paths in series.get(name, ())}
-        is_untested = row.verdict == NOT_RUN and not series_names and row.claim.kind is not Kind.EXACT
+        is_untested = row.verdict == NOT_RUN and not series_names and row.claim.kind is not ClaimKind.EXACT
         claim_experiments = {experiments.get(name) for name in about}
         unread = [folder.name for folder in kept.damaged if experiment_of(folder) in claim_experiments]
         why = f"{', '.join(unread)} could not be read" if unread else UNTESTED

@@ -42,7 +42,7 @@ METHODS = (*OBJECTIVES, *WITHOUT_METIS)  # as --method names them
 
 
 @dataclass(frozen=True)
-class Line:
+class PartitionCut:
     """The cut of a partition. `seconds`: computing time, None for a partition that was read."""
 
     method: str
@@ -53,11 +53,11 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class GraphPartition:
     """A partition. `name`: of METHODS, "" for one that was read. `parts`: the part of each vertex, from 0 on."""
 
     name: str
-    line: Line
+    line: PartitionCut
     parts: Integers
 
 
@@ -147,7 +147,7 @@ def _check_into(options: argparse.Namespace, methods: Sequence[str]) -> None:
         raise ExperimentError(f"--into is {into}, {what}")
 
 
-def _write(partitions: Sequence[Partition], method: str, into: Path) -> None:
+def _write(partitions: Sequence[GraphPartition], method: str, into: Path) -> None:
     choice = next((partition for partition in partitions if partition.name == method), None)
     if choice is None:
         raise ExperimentError(f"--into {into}: nothing is written, for METIS {method} gave no parts")
@@ -155,16 +155,16 @@ def _write(partitions: Sequence[Partition], method: str, into: Path) -> None:
     note(f"{into}: the parts of {choice.line.method}")
 
 
-def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integers | None) -> Iterator[Partition]:
+def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integers | None) -> Iterator[GraphPartition]:
     """Yield the partition of each available method, and print a note for each other one."""
     graph = graph_of_pairs(file.pairs, file.vertex_weights[:, 0].astype(np.float64), file.vertex_sizes)
 
-    def cut(name: str, method: str, parts_of: Callable[[], Integers]) -> Partition:
+    def cut(name: str, method: str, parts_of: Callable[[], Integers]) -> GraphPartition:
         begin_s = time.perf_counter()
         parts = parts_of()
-        return Partition(name, line_of(method, file, graph, count, parts, time.perf_counter() - begin_s), parts)
+        return GraphPartition(name, line_of(method, file, graph, count, parts, time.perf_counter() - begin_s), parts)
 
-    def cut_by_metis(options: MetisOptions) -> Partition:
+    def cut_by_metis(options: MetisOptions) -> GraphPartition:
         begin_s = time.perf_counter()
         partition = metis_parts(graph, count, options)
         seconds = time.perf_counter() - begin_s
@@ -172,9 +172,9 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
         line = line_of(method, file, graph, count, partition.parts, seconds)
         if words := _metis_note(partition, line, graph, count, options):
             note(f"note: METIS {options.objective}: {words}")
-        return Partition(options.objective, line, partition.parts)
+        return GraphPartition(options.objective, line, partition.parts)
 
-    def greedy_parts(parameters: greedy.Parameters) -> Integers:
+    def greedy_parts(parameters: greedy.GreedyParameters) -> Integers:
         return greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters, NAMES)
 
     for options in metis:
@@ -185,18 +185,18 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
         except NoAnswer as error:
             note(f"note: without METIS {options.objective}: {error}")
     try:  # as in the paper, where a vertex's weight is its load
-        yield cut("greedy", "greedy", partial(greedy_parts, greedy.Parameters()))
+        yield cut("greedy", "greedy", partial(greedy_parts, greedy.GreedyParameters()))
     except NoRoom as error:
         note(f"note: greedy, as published, gives up ({error}); here the least loaded part takes such a vertex")
-        least_loaded = greedy.Parameters(no_room="least_loaded")
+        least_loaded = greedy.GreedyParameters(no_room="least_loaded")
         yield cut("greedy", "greedy, no_room least_loaded", partial(greedy_parts, least_loaded))
     yield cut("round_robin", "round robin", lambda: np.arange(file.vertices) % count)
     if given is not None:
-        yield Partition("", line_of("given", file, graph, count, given, None), given)
+        yield GraphPartition("", line_of("given", file, graph, count, given, None), given)
 
 
 def _metis_note(
-    partition: MetisPartition, line: Line, graph: CommunicationGraph, count: int, options: MetisOptions
+    partition: MetisPartition, line: PartitionCut, graph: CommunicationGraph, count: int, options: MetisOptions
 ) -> str:
     """Return a note on the origin of the parts and missed aims; empty for the plain call's."""
     if not partition.is_sound:
@@ -211,19 +211,19 @@ def _metis_note(
 
 def line_of(
     method: str, file: GraphFile, graph: CommunicationGraph, count: int, parts: Integers, seconds: float | None
-) -> Line:
+) -> PartitionCut:
     total = file.pairs.total()
     crossing = 100 * file.pairs.crossing(parts) / total if total else 0.0
     balance = load_imbalance(graph.vertex_weights, parts, count)
-    return Line(method, crossing, graph.volume(parts, count), balance, seconds)
+    return PartitionCut(method, crossing, graph.volume(parts, count), balance, seconds)
 
 
-def as_json(path: Path, file: GraphFile, count: int, lines: list[Line]) -> str:
+def as_json(path: Path, file: GraphFile, count: int, lines: list[PartitionCut]) -> str:
     head = {"v": VERSION, "graph": str(path), "vertices": file.vertices, "edges": file.edges, "parts": count}
     return json.dumps({**head, "methods": [asdict(line) for line in lines]}, indent=1, ensure_ascii=False)
 
 
-def show(path: Path, file: GraphFile, count: int, lines: list[Line], console: Console) -> None:
+def show(path: Path, file: GraphFile, count: int, lines: list[PartitionCut], console: Console) -> None:
     say = line_printer(console)
     say(f"{path}: {file.vertices} vertices, {file.edges} edges, {count} parts")
     headings = (

@@ -23,7 +23,7 @@ from barograph.errors import ExperimentError
 from scheduler_plugins.replay import replay
 
 if TYPE_CHECKING:
-    from barograph.counterfactual.outcomes import Comparison, EventOutcome, RunOutcome
+    from barograph.counterfactual.outcomes import OutcomeComparison, RunOutcome, SimulatedOutcome
     from barograph.counterfactual.recording import Recording
     from barograph.counterfactual.simulation import Simulated
 
@@ -145,7 +145,7 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
     return 0
 
 
-def _write_page(recording: Recording, found: Simulated, comparison: Comparison) -> Path | None:
+def _write_page(recording: Recording, found: Simulated, comparison: OutcomeComparison) -> Path | None:
     """Write the page and return its path, None where it cannot be written, such as beside results of others: the
     terminal has the numbers."""
     from barograph.counterfactual import page
@@ -173,7 +173,7 @@ def _keep(page: Path) -> bool:
     return True
 
 
-def show(comparison: Comparison, console: Console) -> None:
+def show(comparison: OutcomeComparison, console: Console) -> None:
     from barograph.counterfactual.outcomes import error_words
 
     print_line = line_printer(console)
@@ -199,7 +199,7 @@ def show(comparison: Comparison, console: Console) -> None:
         print_line(f"not simulated: {name}: {why}")
 
 
-def _table(comparison: Comparison, event_id: str) -> Table:
+def _table(comparison: OutcomeComparison, event_id: str) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("simulated with", no_wrap=True)
     for head in COLUMNS:
@@ -213,7 +213,7 @@ def _run_words(run: RunOutcome) -> str:
     return f"{run.name} (recorded)" if run.source == "recorded" else run.name
 
 
-def _cell(outcome: EventOutcome, name: str) -> str:
+def _cell(outcome: SimulatedOutcome, name: str) -> str:
     from analysis.numerals import number
 
     value = outcome.metrics[name]
@@ -221,7 +221,7 @@ def _cell(outcome: EventOutcome, name: str) -> str:
     return f"{'> ' if name in outcome.censored else ''}{number(rounded)}"
 
 
-def _decision_lines(comparison: Comparison, event_id: str) -> Iterator[str]:
+def _decision_lines(comparison: OutcomeComparison, event_id: str) -> Iterator[str]:
     from barograph.counterfactual.outcomes import decision_words
 
     for run in comparison.runs:

@@ -17,8 +17,8 @@ from analysis import java
 from barograph.campaign import sweep as sweep_report
 from barograph.campaign.cells import end_cell, open_cell
 from barograph.campaign.simulation import (
-    Failure,
     SimulatedRun,
+    SimulationFailure,
     SimulationPool,
     failure_of,
     missing_runs,
@@ -40,7 +40,7 @@ from barograph.errors import (
     message_of,
     worst_exit,
 )
-from barograph.plan.sweep import Point, Sweep, load, point_words, require_simulated
+from barograph.plan.sweep import Sweep, SweepPoint, load, point_words, require_simulated
 from barograph.series import hold
 from barograph.series.interruption import limited
 from barograph.series.provenance import code_of_today, code_words
@@ -83,12 +83,12 @@ def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:
             return _carry_out(folder, pool, console, say)
 
 
-def _check_all(sweep: Sweep, points: Sequence[Point], pool: SimulationPool, console: Console) -> None:
+def _check_all(sweep: Sweep, points: Sequence[SweepPoint], pool: SimulationPool, console: Console) -> None:
     """Raise BarographError with the errors, by point."""
     complaints: list[tuple[int, str, str]] = []
     with progress_view(console, "points checked", len(points)) as view:
 
-        def note(job: PointCheck, failure: Failure | None) -> None:
+        def note(job: PointCheck, failure: SimulationFailure | None) -> None:
             if failure is not None:
                 where = point_words(sweep.source, job.point.number, job.point.values)
                 complaints.append((job.point.number, failure.blame, f"{where}: {failure.message}"))
@@ -106,9 +106,9 @@ def _check_all(sweep: Sweep, points: Sequence[Point], pool: SimulationPool, cons
 class PointCheck:
     """A check of one point, by a process of the pool."""
 
-    point: Point
+    point: SweepPoint
 
-    def do(self) -> Failure | None:
+    def do(self) -> SimulationFailure | None:
         try:
             check(self.point.experiment)
         except Exception as error:  # noqa: BLE001 - the process goes on with the next point
@@ -148,15 +148,19 @@ def _carry_out(folder: SweepFolder, pool: SimulationPool, console: Console, say:
 
 
 def _simulate(
-    folder: SweepFolder, missing: Sequence[Point], pool: SimulationPool, console: Console
-) -> dict[str, tuple[Failure, ...]]:
+    folder: SweepFolder, missing: Sequence[SweepPoint], pool: SimulationPool, console: Console
+) -> dict[str, tuple[SimulationFailure, ...]]:
     """Simulate and return the failures by the id of the point. It always ends the processes of the pool: Spark needs
     the memory."""
-    facts, failed_points, cells = folder.facts(), dict[str, tuple[Failure, ...]](), dict[str, list[SimulatedRun]]()
+    facts, failed_points, cells = (
+        folder.facts(),
+        dict[str, tuple[SimulationFailure, ...]](),
+        dict[str, list[SimulatedRun]](),
+    )
     by_id = {point.point_id: point for point in missing}
     with pool, progress_view(console, "points", len(missing)) as view:
 
-        def end(point_id: str, failures: Sequence[Failure]) -> None:
+        def end(point_id: str, failures: Sequence[SimulationFailure]) -> None:
             point = by_id[point_id]
             where = f"point {point.number} ({point_id})"
             failures = [_with_advice(each) for each in failures]
@@ -182,7 +186,7 @@ def _simulate(
     return failed_points
 
 
-def _with_advice(failure: Failure) -> Failure:
+def _with_advice(failure: SimulationFailure) -> SimulationFailure:
     return replace(failure, message=f"{failure.message}: give a smaller --jobs") if failure.is_death else failure
 
 

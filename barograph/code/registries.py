@@ -38,7 +38,7 @@ class RegistryProxy(socketserver.ThreadingTCPServer):
     timeout = 0.1  # seconds to wait for a connection
 
     def __init__(self, listening: socket.socket, hosts: Collection[str], log: Path) -> None:
-        super().__init__(("", 0), _Handler, bind_and_activate=False)
+        super().__init__(("", 0), _ProxyHandler, bind_and_activate=False)
         self.socket.close()
         self.socket, self.hosts, self.log = listening, frozenset(hosts), log
 
@@ -47,7 +47,7 @@ class RegistryProxy(socketserver.ThreadingTCPServer):
             file.write(f"{line}\n")
 
 
-class _Handler(socketserver.StreamRequestHandler):
+class _ProxyHandler(socketserver.StreamRequestHandler):
     server: RegistryProxy
     timeout = IDLE_LIMIT_S
 

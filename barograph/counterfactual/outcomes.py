@@ -43,7 +43,7 @@ class DecisionTaken:
 
 
 @dataclass(frozen=True)
-class EventOutcome:
+class SimulatedOutcome:
     """The outcome of one run at one event. `metrics`: None where not measured; of those in `censored` a lower bound,
     those in `unsteady` rest on a side that was not steady."""
 
@@ -62,13 +62,13 @@ class RunOutcome:
     policy: str
     parameters: Mapping[str, Any]
     source: str
-    events: Mapping[str, EventOutcome]
+    events: Mapping[str, SimulatedOutcome]
     differing_start: int
     late_s: Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OutcomeComparison:
     """A comparison of runs. `not_simulated`: why some policies are missing."""
 
     run: str
@@ -102,7 +102,7 @@ class Comparison:
         return {"v": VERSION, **asdict(self), "errors_of_the_simulator": self.errors()}
 
 
-def _error(name: str, recorded: EventOutcome, own: EventOutcome) -> dict[str, float | None] | None:
+def _error(name: str, recorded: SimulatedOutcome, own: SimulatedOutcome) -> dict[str, float | None] | None:
     """Return the error, None where one of them was not measured, or is a bound and no value."""
     recorded_value, simulated_value = recorded.metrics[name], own.metrics[name]
     if recorded_value is None or simulated_value is None or name in (*recorded.censored, *own.censored):
@@ -117,7 +117,7 @@ def _error(name: str, recorded: EventOutcome, own: EventOutcome) -> dict[str, fl
     }
 
 
-def compare(recording: Recording, found: Simulated, left_out: Mapping[str, str]) -> Comparison:
+def compare(recording: Recording, found: Simulated, left_out: Mapping[str, str]) -> OutcomeComparison:
     """Compare the runs by the tables of the analysis and the runs' own logs."""
     paths = SeriesPaths(found.folder)
     events = {f"e{place}": event.words() for place, event in enumerate(recording.experiment.events, start=1)}
@@ -133,7 +133,7 @@ def compare(recording: Recording, found: Simulated, left_out: Mapping[str, str])
         for name, variant in variants.items()
     )  # fmt: skip
     failures = {name: f"its simulation failed: {why}" for name, why in found.failed.items()}
-    return Comparison(recording.run_id, recording.experiment.name, events, runs, {**left_out, **failures})
+    return OutcomeComparison(recording.run_id, recording.experiment.name, events, runs, {**left_out, **failures})
 
 
 def _start(paths: SeriesPaths, run_id: str) -> dict[tuple[str, int], str]:
@@ -147,7 +147,7 @@ def _differing(start: Mapping[tuple[str, int], str], other: Mapping[tuple[str, i
     return sum(other.get(task) != slot for task, slot in start.items())
 
 
-def _event_outcome(paths: SeriesPaths, run_id: str, event_id: str) -> EventOutcome:
+def _event_outcome(paths: SeriesPaths, run_id: str, event_id: str) -> SimulatedOutcome:
     rows = [
         row
         for row in of_whole_runs(small_tables.rows(paths, "measurements", runs=[run_id]))
@@ -157,7 +157,7 @@ def _event_outcome(paths: SeriesPaths, run_id: str, event_id: str) -> EventOutco
     censored = tuple(row["metric"] for row in rows if row["censored"])
     metrics = {name: values.get(name) for name in OUTCOMES}
     unsteady = tuple(row["metric"] for row in rows if row["steady"] is False and not row["censored"])
-    return EventOutcome(decisions_of(paths.run(run_id), event_id), metrics, censored, unsteady)
+    return SimulatedOutcome(decisions_of(paths.run(run_id), event_id), metrics, censored, unsteady)
 
 
 def decisions_of(run: RunPaths, event_id: str) -> tuple[DecisionTaken, ...]:
@@ -269,7 +269,7 @@ def machine_count_words(decision: DecisionTaken) -> list[str]:
     return [f"releases {', '.join(decision.release)}"] * bool(decision.release) + [request] * bool(decision.acquire)
 
 
-def error_words(comparison: Comparison, event_id: str, names: Sequence[str] = OUTCOMES) -> str:
+def error_words(comparison: OutcomeComparison, event_id: str, names: Sequence[str] = OUTCOMES) -> str:
     """Return the error of the simulated recorded policy against the record: the simulator's error on this very run."""
     errors = comparison.errors().get(event_id)
     if errors is None:

@@ -40,10 +40,10 @@ from analysis.report.page import (
 from analysis.report.series_tables import Measured
 from analysis.report.table import Across, Heading, ResultTable
 from barograph.counterfactual.outcomes import (
-    Comparison,
     DecisionTaken,
-    EventOutcome,
+    OutcomeComparison,
     RunOutcome,
+    SimulatedOutcome,
     decision_words,
     error_words,
     executor_words,
@@ -69,7 +69,7 @@ Columns = Sequence[Metric]
 
 
 @dataclass(frozen=True)
-class Line:
+class OutcomeLine:
     """A run with its unique name on the page. `run_id`: its id in the tables."""
 
     name: str
@@ -95,7 +95,7 @@ class OutcomeRow:
     is_error: bool = False
 
 
-def write(recording: Recording, found: Simulated, comparison: Comparison, now_s: float) -> Path:
+def write(recording: Recording, found: Simulated, comparison: OutcomeComparison, now_s: float) -> Path:
     """Write the page while the simulated runs exist, with the files of its figure and tables, and return its path."""
     paths = SeriesPaths(found.folder)
     lines = ordered_lines(comparison, (RECORDED, *found.variants))
@@ -120,17 +120,17 @@ def _new_folder(above: Path, run: str, now_s: float) -> Path:
     return folder
 
 
-def ordered_lines(comparison: Comparison, run_ids: Sequence[str]) -> list[Line]:
+def ordered_lines(comparison: OutcomeComparison, run_ids: Sequence[str]) -> list[OutcomeLine]:
     """Return the recorded run, its own simulation, then the others: the highest throughput after the last event first.
     `run_ids`: of the comparison's runs, in the tables."""
     own_run, last_event = comparison.own(), [*comparison.events][-1]
 
-    def place(line: Line) -> tuple[bool, bool, bool, float]:
+    def place(line: OutcomeLine) -> tuple[bool, bool, bool, float]:
         value = line.run.events[last_event].metrics[ANSWER]
         return not line.is_recorded, line.run is not own_run, value is None, -(value or 0.0)
 
     triples = zip(_names(comparison.runs), run_ids, comparison.runs, strict=True)
-    return sorted((Line(*each) for each in triples), key=place)
+    return sorted((OutcomeLine(*each) for each in triples), key=place)
 
 
 def _names(runs: Sequence[RunOutcome]) -> list[str]:
@@ -157,7 +157,7 @@ def warnings(paths: SeriesPaths, home: Path) -> list[str]:
     return [each for each in remarks if each]
 
 
-def timeline(paths: SeriesPaths, lines: Sequence[Line]) -> SeriesData:
+def timeline(paths: SeriesPaths, lines: Sequence[OutcomeLine]) -> SeriesData:
     """Return the data of the series' throughput figure, each run as a separate variant; of very many the first ones."""
     names = {line.run_id: line.name for line in lines}
     data = series_data.collect(paths)
@@ -172,7 +172,12 @@ def timeline(paths: SeriesPaths, lines: Sequence[Line]) -> SeriesData:
 
 
 def content(
-    comparison: Comparison, lines: Sequence[Line], data: SeriesData, notes: Sequence[str], home: Path, now_s: float
+    comparison: OutcomeComparison,
+    lines: Sequence[OutcomeLine],
+    data: SeriesData,
+    notes: Sequence[str],
+    home: Path,
+    now_s: float,
 ) -> PageContent:
     """Return the page's content. `notes`: the warnings; `home`: the recorded series."""
     policy, run = style.display_name(comparison.runs[0].name), comparison.run
@@ -191,7 +196,9 @@ def content(
     )
 
 
-def _blocks(comparison: Comparison, lines: Sequence[Line], data: SeriesData, notes: Sequence[str]) -> Iterator[Block]:
+def _blocks(
+    comparison: OutcomeComparison, lines: Sequence[OutcomeLine], data: SeriesData, notes: Sequence[str]
+) -> Iterator[Block]:
     yield Warnings(notes)
     events = list(comparison.events)
     for event_id in events:
@@ -217,7 +224,7 @@ def _blocks(comparison: Comparison, lines: Sequence[Line], data: SeriesData, not
         yield Section("Not simulated", [Definitions(list(comparison.not_simulated.items()))])
 
 
-def caption(comparison: Comparison, data: SeriesData, lines: Sequence[Line]) -> str:
+def caption(comparison: OutcomeComparison, data: SeriesData, lines: Sequence[OutcomeLine]) -> str:
     event, policy = next(iter(comparison.events.values())), style.display_name(comparison.runs[0].name)
     colour = "Black" if len(data.variants) <= style.LEGIBLE_VARIANTS else "Grey in every panel"
     text = (
@@ -230,7 +237,7 @@ def caption(comparison: Comparison, data: SeriesData, lines: Sequence[Line]) -> 
     return text + (f" {len(data.variants)} of {len(lines)} runs are drawn; the tables have all." if left_out else "")
 
 
-def event_blocks(comparison: Comparison, lines: Sequence[Line], event_id: str) -> list[Block]:
+def event_blocks(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], event_id: str) -> list[Block]:
     tables = [
         (title, table) for title in RUN_TABLES
         if len((table := outcome_table(comparison, lines, event_id, title)).columns) > 1
@@ -250,7 +257,7 @@ def event_blocks(comparison: Comparison, lines: Sequence[Line], event_id: str) -
     return [*blocks, Section("Decisions", [decision_table(comparison, lines, event_id)])]
 
 
-def _explanation(comparison: Comparison, *, is_known: bool) -> str:
+def _explanation(comparison: OutcomeComparison, *, is_known: bool) -> str:
     """Return the text about the line of the tables; `is_known`: the simulator's error is known."""
     last = "the last" if len(comparison.events) > 1 else "the"
     return (
@@ -260,7 +267,9 @@ def _explanation(comparison: Comparison, *, is_known: bool) -> str:
     )
 
 
-def outcome_table(comparison: Comparison, lines: Sequence[Line], event_id: str, title: str) -> ResultTable:
+def outcome_table(
+    comparison: OutcomeComparison, lines: Sequence[OutcomeLine], event_id: str, title: str
+) -> ResultTable:
     """Return the measured metrics of one of the report's tables, of the policy that ran and then of the others."""
     outcomes = [line.run.events[event_id] for line in lines]
     columns = [
@@ -295,11 +304,11 @@ def outcome_table(comparison: Comparison, lines: Sequence[Line], event_id: str, 
     )
 
 
-def _is_of_policy_that_ran(line: Line, comparison: Comparison) -> bool:
+def _is_of_policy_that_ran(line: OutcomeLine, comparison: OutcomeComparison) -> bool:
     return line.is_recorded or line.run is comparison.own()
 
 
-def _title(line: Line, comparison: Comparison) -> str:
+def _title(line: OutcomeLine, comparison: OutcomeComparison) -> str:
     """Return the row's title; for the policy that ran, it says whether the row is the record or the simulation."""
     if _is_of_policy_that_ran(line, comparison):
         return f"{style.display_name(line.run.name)}, {line.run.source}"
@@ -311,7 +320,7 @@ def _has_over(name: str, base: float | None) -> bool:
     return name == ANSWER and bool(base)
 
 
-def _cells(outcome: EventOutcome, columns: Columns, base: float | None, is_other: bool) -> list[str]:
+def _cells(outcome: SimulatedOutcome, columns: Columns, base: float | None, is_other: bool) -> list[str]:
     """Return the cells. `is_other`: not the policy that ran, whose simulation has the value `base`."""
     cells = []
     for each in columns:
@@ -323,7 +332,7 @@ def _cells(outcome: EventOutcome, columns: Columns, base: float | None, is_other
     return cells
 
 
-def _measured(outcome: EventOutcome, name: str) -> Measured | None:
+def _measured(outcome: SimulatedOutcome, name: str) -> Measured | None:
     value = outcome.metrics[name]
     if value is None:
         return None
@@ -349,13 +358,13 @@ def _error_cell(error: Mapping[str, float | None] | None, digits: int) -> str:
     return number(error["difference"], digits, signed=True) if percent is None else change(percent, "%")
 
 
-def sentences(comparison: Comparison, lines: Sequence[Line], event_id: str) -> list[str]:
+def sentences(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], event_id: str) -> list[str]:
     """Return which policy has the highest throughput after the event, and the simulator's error on this run."""
     texts = (answer(comparison, lines, event_id), error_words(comparison, event_id, PRIMARY))
     return [f"{each[0].upper()}{each[1:]}." for each in texts if each]
 
 
-def answer(comparison: Comparison, lines: Sequence[Line], event_id: str) -> str:
+def answer(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], event_id: str) -> str:
     """Return the answer, empty without two policies to compare. Simulated values are compared with simulated ones
     only."""
     values = {
@@ -385,7 +394,7 @@ def answer(comparison: Comparison, lines: Sequence[Line], event_id: str) -> str:
     return f"{text}, {excess} {style.display_name(own_name)}, the policy that ran"
 
 
-def _over_words(comparison: Comparison, event_id: str, best: float, base: float) -> str:
+def _over_words(comparison: OutcomeComparison, event_id: str, best: float, base: float) -> str:
     """Return a text such as `+22.1 % over`, with a remark where the change is within the simulator's error on this
     run."""
     if not base:
@@ -402,7 +411,7 @@ def _name_list(names: Sequence[str]) -> str:
     return f"{', '.join(before)} and {last}" if before else last
 
 
-def decision_table(comparison: Comparison, lines: Sequence[Line], event_id: str) -> ResultTable:
+def decision_table(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], event_id: str) -> ResultTable:
     """Return what each policy decided at one event."""
     rows = [decision_row(line, _title(line, comparison), event_id) for line in lines]
 
@@ -430,7 +439,7 @@ def decision_table(comparison: Comparison, lines: Sequence[Line], event_id: str)
     return ResultTable(headings, rows)
 
 
-def decision_row(line: Line, title: str, event_id: str) -> dict[str, Any]:
+def decision_row(line: OutcomeLine, title: str, event_id: str) -> dict[str, Any]:
     """Return what a policy decided at one event. For several decisions: their joint changes, time and reason of the
     first, and the next ones in `more`, which leaves out `unlisted`."""
     decisions = line.run.events[event_id].decisions
@@ -465,7 +474,7 @@ def _without_executors(decisions: Sequence[DecisionTaken]) -> str:
     return MISSING if any(each.executors is not None for each in decisions) else "not in the decision log"
 
 
-def outcome_rows(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Row]:
+def outcome_rows(comparison: OutcomeComparison, lines: Sequence[OutcomeLine]) -> Iterator[Row]:
     """Yield a row for each event and run, as measured. Values of metrics in `censored` are lower bounds."""
     for event_id in comparison.events:
         for line in lines:
@@ -476,7 +485,7 @@ def outcome_rows(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Row]
             }  # fmt: skip
 
 
-def decision_rows(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Row]:
+def decision_rows(comparison: OutcomeComparison, lines: Sequence[OutcomeLine]) -> Iterator[Row]:
     """Yield a row for each decision."""
     for event_id in comparison.events:
         for line in lines:
@@ -489,7 +498,7 @@ def decision_rows(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Row
                 }  # fmt: skip
 
 
-def _of(line: Line, event_id: str) -> dict[str, Any]:
+def _of(line: OutcomeLine, event_id: str) -> dict[str, Any]:
     run = line.run
     return {
         "event_id": event_id, "variant": run.name, "policy": run.policy, "parameters": parameter_words(run),

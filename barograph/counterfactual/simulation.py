@@ -20,7 +20,13 @@ from filelock import FileLock, Timeout
 from analysis.record.event_timeline import event_times
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from barograph.campaign.cells import link_runs, open_cell
-from barograph.campaign.simulation import Failure, SimulationPool, missing_runs, simulate_cells, simulation_pool
+from barograph.campaign.simulation import (
+    SimulationFailure,
+    SimulationPool,
+    missing_runs,
+    simulate_cells,
+    simulation_pool,
+)
 from barograph.counterfactual.recording import Recording, as_simulated
 from barograph.errors import BarographError, ExperimentError, Say
 from barograph.plan.experiment import FOREIGN, Variant, from_data
@@ -190,11 +196,11 @@ def _open_cells(
     return cells
 
 
-def _simulate(pool: SimulationPool, recording: Recording, cells: Mapping[int, Series]) -> dict[int, Failure]:
+def _simulate(pool: SimulationPool, recording: Recording, cells: Mapping[int, Series]) -> dict[int, SimulationFailure]:
     """Return the first failure of each cell that has one."""
-    failures: dict[int, Failure] = {}
+    failures: dict[int, SimulationFailure] = {}
 
-    def end(number: int, failed: Sequence[Failure]) -> None:
+    def end(number: int, failed: Sequence[SimulationFailure]) -> None:
         failures.update({number: failed[0]} if failed else {})
 
     new_cluster = partial(StartedCluster, start=recording.start)

@@ -18,7 +18,7 @@ from analysis.errors import RecordError
 from analysis.record.files import SEARCHES, read_json, write_json_atomic
 from barograph.compare.difference import NO_VERDICT, Difference, VariantMetric, Verdict, is_worse, verdict_of
 from barograph.nights.commits import Commit
-from barograph.nights.search import Answer, Certainty, FirstBad, Query, next_step, probabilities
+from barograph.nights.search import Certainty, FirstBad, Query, SearchAnswer, next_step, probabilities
 from barograph.plan.blocks import stamp
 from barograph.settings import results_root
 
@@ -93,9 +93,9 @@ class Bisection:
             return NotWorse(self.reference)
         return next_step(len(self.commits), self.answers(), self.request.certainty)
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[SearchAnswer]:
         place = {commit.hash: number for number, commit in enumerate(self.commits)}
-        return [Answer(place[probe.commit], probe.verdict) for probe in self.probes]
+        return [SearchAnswer(place[probe.commit], probe.verdict) for probe in self.probes]
 
     def of(self, commit: str) -> tuple[Probe, ...]:
         return tuple(probe for probe in self.probes if probe.commit == commit)

@@ -136,9 +136,9 @@ def _headline(findings: Findings, record: Mapping[str, Any]) -> str:
 
 def _notable_findings(findings: Findings) -> list[Finding]:
     """Return tonight's confirmed findings, then other new ones, then standing regressions."""
-    from analysis.nights.regressions import Kind, Status
+    from analysis.nights.regressions import RegressionKind, Status
 
-    standing = findings.of(Kind.REGRESSION, Status.CONFIRMED, Status.SUSPECTED)
+    standing = findings.of(RegressionKind.REGRESSION, Status.CONFIRMED, Status.SUSPECTED)
     ordered = [*findings.alarms, *(finding for finding in findings.all if finding.new), *standing]
     return list(dict.fromkeys(ordered))
 

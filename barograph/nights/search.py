@@ -21,7 +21,7 @@ LEAST_ERROR = 1e-6
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchAnswer:
     """An answer. `skip`: it can never be measured; `undecided`: it was measured, without a verdict."""
 
     commit: int
@@ -57,7 +57,7 @@ class FirstBad:
     sure: bool = True  # False: the answers contradict each other too much
 
 
-def next_step(commits: int, answers: Sequence[Answer], certainty: Certainty) -> Query | FirstBad:
+def next_step(commits: int, answers: Sequence[SearchAnswer], certainty: Certainty) -> Query | FirstBad:
     """Return the next step. The same answers give the same step, so a search can be resumed anywhere."""
     chances = probabilities(commits, answers, certainty.error_rate)
     askable = _candidates(commits, answers)
@@ -71,7 +71,7 @@ def next_step(commits: int, answers: Sequence[Answer], certainty: Certainty) -> 
     return Query(min(askable, key=lambda commit: abs(bad_by[commit] - 0.5)))
 
 
-def probabilities(commits: int, answers: Sequence[Answer], error_rate: float) -> list[float]:
+def probabilities(commits: int, answers: Sequence[SearchAnswer], error_rate: float) -> list[float]:
     """Return for each commit the probability that it is the first bad one."""
     error = max(error_rate, LEAST_ERROR)
     weights = [0.0] * commits
@@ -85,7 +85,7 @@ def probabilities(commits: int, answers: Sequence[Answer], error_rate: float) ->
     return [each / sum(odds) for each in odds]
 
 
-def _candidates(commits: int, answers: Sequence[Answer]) -> list[int]:
+def _candidates(commits: int, answers: Sequence[SearchAnswer]) -> list[int]:
     """Return all commits but the last, which is known to be bad, and those without informative answers."""
     skipped = {answer.commit for answer in answers if answer.verdict == "skip"}
     silent = [answer.commit for answer in answers if answer.verdict == "undecided"]

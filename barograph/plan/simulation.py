@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.experiment import SIMULATED, Experiment, Variant
 from scheduler_plugins.driver.cluster import PLACING_HERE
 from scheduler_plugins.model import ACKER, SHORTEST_ROUND_S, Component, Edge, Executor, Topology, executor_ranges
 from scheduler_plugins.simulator.work import (
     Acking,
-    ComponentWork,
     EdgeWork,
+    SimulatedComponent,
+    SimulatedTopology,
     SimulationError,
-    TopologyWork,
     Waits,
     cycle_members,
     cycle_refusal,
@@ -63,7 +63,7 @@ def _rounds(experiment: Experiment) -> Iterator[str]:
     value = experiment.testbed.options.get(SIMULATED, {}).get("round_s", SHORTEST_ROUND_S)
     round_s = value if isinstance(value, int | float) else SHORTEST_ROUND_S
     for place, event in enumerate(experiment.events):
-        if isinstance(event, Hold) and event.decide_every_s < round_s:
+        if isinstance(event, AutonomousPhase) and event.decide_every_s < round_s:
             yield (
                 f"events.{place}.decide_every_s is {event.decide_every_s:g}; allowed: at least {round_s:g}, the"
                 f" testbed's round_s, for a policy is asked in a round of Nimbus"
@@ -110,7 +110,7 @@ def _setting_errors(config: object) -> Iterator[str]:
             )
 
 
-def simulated_topology(flux: str, topology_id: str) -> tuple[Topology, TopologyWork]:
+def simulated_topology(flux: str, topology_id: str) -> tuple[Topology, SimulatedTopology]:
     """Return rendered Flux YAML for Nimbus and for the simulated machines. Raises UnknownWork, SimulationError."""
     _refuse_cycles(flux)
     topology = work.topology_work(flux)
@@ -159,23 +159,23 @@ def _as_observed(known: work.TopologyWork, tasks: Mapping[str, tuple[int, ...]],
     return Topology(topology_id, known.name, known.workers, (*components, *ackers), edges)
 
 
-def _as_work(known: work.TopologyWork, tasks: Mapping[str, tuple[int, ...]]) -> TopologyWork:
+def _as_work(known: work.TopologyWork, tasks: Mapping[str, tuple[int, ...]]) -> SimulatedTopology:
     components = tuple(_component(known, each, tasks[each.name]) for each in known.components)
-    ackers = tuple(ComponentWork(name, "system", tasks[name], buffer=known.buffer) for name in _ackers(known))
+    ackers = tuple(SimulatedComponent(name, "system", tasks[name], buffer=known.buffer) for name in _ackers(known))
     edges = tuple(_edge(known, each) for each in known.edges)
     acks = tuple(_acks(each) for each in known.components if ackers)
     spout, bolt = (Waits(each.spin_s, each.sleep_s) for each in (known.spout_wait, known.bolt_wait))
     acking = Acking(known.pending, known.timeout_s, work.COMPLETE_BYTES) if ackers else None
-    return TopologyWork(
+    return SimulatedTopology(
         known.name, known.workers, (*components, *ackers), (*edges, *acks), bolt_waits=bolt, spout_waits=spout,
         acking=acking,
     )  # fmt: skip
 
 
-def _component(known: work.TopologyWork, component: work.ComponentWork, tasks: tuple[int, ...]) -> ComponentWork:
+def _component(known: work.TopologyWork, component: work.ComponentWork, tasks: tuple[int, ...]) -> SimulatedComponent:
     lengths = known.lengths[component.name]
     cost_ms = component.ms_per_character * work.mean(lengths)
-    return ComponentWork(
+    return SimulatedComponent(
         name=component.name,
         kind=component.kind,
         tasks=tasks,
@@ -188,7 +188,7 @@ def _component(known: work.TopologyWork, component: work.ComponentWork, tasks: t
     )
 
 
-def _edge(known: work.TopologyWork, edge: catalogue.Edge) -> EdgeWork:
+def _edge(known: work.TopologyWork, edge: catalogue.EdgeSpec) -> EdgeWork:
     """Return the edge. Fields spread evenly over tasks where their keys are unknown. Flux names groupings in a word."""
     passes = known.component(edge.source).passes
     tuple_bytes = known.sent_bytes(edge.source) + (work.ANCHOR_BYTES if known.ackers else 0)

@@ -52,7 +52,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """A point. `number` counts from 1; `values`: of each path, in the file's order."""
 
     number: int
@@ -88,7 +88,7 @@ class Sweep:
         parts = " × ".join(f"{len(axis.steps)} of {axis.name}" for axis in self.axes)
         return f"{self.size()} point{'s' if self.size() > 1 else ''} ({parts})"
 
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[SweepPoint, ...]:
         """Return the points in the file's order, the last field fastest. Raises ExperimentError for the first invalid
         one."""
         points = tuple(self._point(number, values) for number, values in enumerate(self._values(), start=1))
@@ -103,7 +103,7 @@ class Sweep:
                 for path, value in zip(axis.paths, step, strict=True)
             }
 
-    def _point(self, number: int, values: Mapping[str, Any]) -> Point:
+    def _point(self, number: int, values: Mapping[str, Any]) -> SweepPoint:
         source = point_words(self.source, number, values)
         data = deepcopy(dict(self.data))
         for path, value in values.items():
@@ -112,14 +112,14 @@ class Sweep:
             _follow_events(data, self.name, source)
         experiment = parse(self.name, data, source=source, folder=self.folder)
         try:
-            return Point(number, values, with_changes(experiment, self.changes))
+            return SweepPoint(number, values, with_changes(experiment, self.changes))
         except ExperimentError as error:
             raise ExperimentError(f"{source}: {message_of(error)}") from error
 
 
-def _refuse_equal_runs(points: Sequence[Point], source: str) -> None:
+def _refuse_equal_runs(points: Sequence[SweepPoint], source: str) -> None:
     """Refuse equal runs: they are one run, however often it is simulated, and would be counted as several."""
-    alike: dict[str, list[Point]] = defaultdict(list)
+    alike: dict[str, list[SweepPoint]] = defaultdict(list)
     for point in points:
         alike[request_text(replace(point.experiment, seed=0, repetitions=1))].append(point)
     for group in alike.values():
@@ -187,13 +187,13 @@ def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) 
     return sweep
 
 
-def sweep_digest(points: Sequence[Point]) -> str:
+def sweep_digest(points: Sequence[SweepPoint]) -> str:
     """Return eight hexadecimal digits of the request: a sweep is resumed only by the very same request."""
     text = json.dumps([[dict(point.values), digest(point.experiment)] for point in points], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def require_simulated(sweep: Sweep, points: Sequence[Point]) -> None:
+def require_simulated(sweep: Sweep, points: Sequence[SweepPoint]) -> None:
     """Raise ExperimentError where a point needs machines, or code of a commit, with the reason."""
     _require_own_code(sweep, points)
     points_on_machines = [point for point in points if point.experiment.testbed.name != SIMULATED]
@@ -210,7 +210,7 @@ def require_simulated(sweep: Sweep, points: Sequence[Point]) -> None:
     )
 
 
-def _require_own_code(sweep: Sweep, points: Sequence[Point]) -> None:
+def _require_own_code(sweep: Sweep, points: Sequence[SweepPoint]) -> None:
     pairs = [(point, variant.name) for point in points for variant in point.experiment.variants if variant.code]
     if pairs:
         point, name = pairs[0]

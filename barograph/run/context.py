@@ -25,7 +25,7 @@ from barograph.series.run_record import Clock, Listener, MonotonicClock, RunReco
 from barograph.series.series import Series
 from barograph.settings import cluster_dir, simulated_pace
 from barograph.testbeds.checks import place_of, testbed_of
-from scheduler_plugins.policies import POLICIES, Entry
+from scheduler_plugins.policies import POLICIES, PolicyEntry
 from scheduler_plugins.service.run_snapshot import LostTasks, RunSnapshot, WorkerRestart
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class RunContext:
         """Return all topologies that this run submits, in the file's order."""
         return self.context.experiment.topologies_of(self.plan.variant)
 
-    def policy_entry(self) -> Entry:
+    def policy_entry(self) -> PolicyEntry:
         """Return the run's policy; one that only the variant's own commit has is treated as one that reads rates."""
         return POLICIES.get(self.plan.variant.policy, POLICIES["stela"])
 

@@ -23,7 +23,7 @@ from scheduler_plugins.model import Slot, Topology
 from scheduler_plugins.service.state import ServiceState
 from scheduler_plugins.service.timed_decisions import HANG_FILE, HANG_S, HangWatch
 from scheduler_plugins.simulator.lines import Line, MachineLines, WorkerLines
-from scheduler_plugins.simulator.work import Costs, Load, MachineSize, TopologyWork
+from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulatedTopology
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 
 FIRST_PORT = 6700
@@ -140,7 +140,7 @@ class Simulation:
     def is_registered(self, machine: str) -> bool:
         return any(each.name == machine and each.alive for each in self.nimbus.cluster().supervisors)
 
-    def submit(self, topology: Topology, work: TopologyWork, *, has_traffic: bool) -> None:
+    def submit(self, topology: Topology, work: SimulatedTopology, *, has_traffic: bool) -> None:
         if has_traffic:
             self._workers.traced.add(topology.topology_id)
         self.world.submit(topology.topology_id, work)

@@ -39,7 +39,7 @@ LOSS = signal.SIGURG  # raises HoldLost; the kernel ignores a signal after the b
 
 
 @dataclass(frozen=True)
-class Hold:
+class SeriesLock:
     """A hold. `outlives`: the holder is not the process that works, as `barograph ui` is not its tasks."""
 
     pid: int
@@ -194,15 +194,17 @@ def heartbeat(beat: Callable[[], None], name: str, every_s: float, limit_s: floa
         stop.set()
 
 
-def read(series_dir: Path) -> Hold | None:
+def read(series_dir: Path) -> SeriesLock | None:
     """Return the hold, None if nobody has it. An unreadable file holds nothing: it is written atomically."""
     with suppress(FileNotFoundError, ValueError, TypeError):
         document = json.loads((series_dir / FILE).read_text(encoding="utf-8"))
-        return Hold(**{field.name: document[field.name] for field in fields(Hold) if field.name in document})
+        return SeriesLock(
+            **{field.name: document[field.name] for field in fields(SeriesLock) if field.name in document}
+        )
     return None
 
 
-def _beat(series_dir: Path) -> Hold | None:
+def _beat(series_dir: Path) -> SeriesLock | None:
     """Send a heartbeat; return the hold of another execution that has taken the series meanwhile, if any."""
     if read(series_dir) is None:  # ended meanwhile, or the folder is gone
         return None
@@ -225,14 +227,14 @@ def _write(series_dir: Path, now_s: float) -> None:
     write_json_atomic(series_dir / FILE, {**asdict(me), **facts})
 
 
-def _lost_message(series_dir: Path, other: Hold) -> str:
+def _lost_message(series_dir: Path, other: SeriesLock) -> str:
     return (
         f"series {series_dir.name} was taken by {other.holder} on {other.host} while nothing was heard of this"
         " execution (it was stopped, or a clock was set); it ends, and leaves the series to that one"
     )
 
 
-def _in_use_message(series_dir: Path, other: Hold, now_s: float) -> str:
+def _in_use_message(series_dir: Path, other: SeriesLock, now_s: float) -> str:
     who = f"{other.holder} on {other.host}"
     if other.holder.is_visible:
         return f"series {series_dir.name} is in use by {who}; wait for it, or end that process"

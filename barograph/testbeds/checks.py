@@ -22,7 +22,7 @@ from inventory.testbed import Place, SupportsDisturbances, SupportsFaults, Suppo
 from scheduler_plugins.service.samples import FRESH_S
 
 if TYPE_CHECKING:
-    from topologies.catalogue import Topology
+    from topologies.catalogue import TopologySpec
 
 log = logging.getLogger(__name__)
 WINDOW_SETTING = "barograph.window.s"  # of a topology: how often its workers post
@@ -218,7 +218,7 @@ def _isolation(experiment: Experiment) -> Sequence[str]:
     return problems
 
 
-def _rendered(chosen: TopologyChoice) -> Topology:
+def _rendered(chosen: TopologyChoice) -> TopologySpec:
     from topologies import catalogue
 
     return catalogue.read_flux(catalogue.render(chosen.file, chosen.parameters, chosen.overrides, chosen.name))

@@ -15,7 +15,7 @@ from barograph.plan import durations
 from barograph.plan.durations import Overhead
 from barograph.plan.experiment import Experiment
 from barograph.testbeds.checks import machine_requests
-from inventory.testbed import Estimate, SupportsPricing
+from inventory.testbed import PriceEstimate, SupportsPricing
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Cost:
     runs: int
     expected_s: float
     longest_s: float
-    expected: Estimate
-    longest: Estimate
+    expected: PriceEstimate
+    longest: PriceEstimate
     budget_usd: float
     spent_usd: float = 0.0
     measured_runs: int = 0  # number of runs behind the expected time
@@ -156,7 +156,7 @@ def _affordable_repetitions(experiment: Experiment, estimate: Cost, pricing: Sup
 
 def _estimate(
     experiment: Experiment, runs: int, whole_s: float, joined_s: Callable[[int], float], pricing: SupportsPricing
-) -> Estimate:
+) -> PriceEstimate:
     """Estimate machines of the start for all the time; those that boot at their event for their part of each run, and
     all that a policy may request from its first hold on."""
     parts = [pricing.estimate(machine_requests(experiment, experiment.acquired()), whole_s / 3600)]
@@ -168,4 +168,4 @@ def _estimate(
     lines: dict[str, float] = {}
     for line, amount in (pair for part in parts for pair in part.lines.items()):
         lines[line] = lines.get(line, 0.0) + amount
-    return Estimate(lines, parts[0].prices_of)
+    return PriceEstimate(lines, parts[0].prices_of)

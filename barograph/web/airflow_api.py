@@ -40,7 +40,7 @@ class AirflowInScope:
         await self._app(scope, receive, send)
 
 
-class Reader:
+class AirflowReader:
     """The reader of a page. Call its methods in routes that are no coroutines; they raise HTTPException 401."""
 
     def __init__(self, request: Request) -> None:

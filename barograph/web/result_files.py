@@ -23,27 +23,27 @@ from barograph.web import COMPARISON_DAG
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileKind:
     media_type: str
     saved: bool = False  # offered for saving; a frame of Airflow's page would show nothing
 
 
 PAGE = ".html"
-KINDS: Mapping[str, Kind] = {
-    PAGE: Kind("text/html; charset=utf-8"),
-    ".svg": Kind("image/svg+xml"),
-    ".png": Kind("image/png"),
-    ".json": Kind("application/json"),
-    ".csv": Kind("text/csv; charset=utf-8", saved=True),
-    ".pdf": Kind("application/pdf", saved=True),
-    ".parquet": Kind("application/vnd.apache.parquet", saved=True),
+KINDS: Mapping[str, FileKind] = {
+    PAGE: FileKind("text/html; charset=utf-8"),
+    ".svg": FileKind("image/svg+xml"),
+    ".png": FileKind("image/png"),
+    ".json": FileKind("application/json"),
+    ".csv": FileKind("text/csv; charset=utf-8", saved=True),
+    ".pdf": FileKind("application/pdf", saved=True),
+    ".parquet": FileKind("application/vnd.apache.parquet", saved=True),
 }
 
 
 @dataclass(frozen=True)
 class ResultFile:
     file: Path
-    kind: Kind
+    kind: FileKind
 
 
 def find_file(root: Path, name: str) -> ResultFile | None:

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from barograph.series.results import results
 from barograph.web import pages, result_files
-from barograph.web.airflow_api import FORBIDDEN, Reader
+from barograph.web.airflow_api import FORBIDDEN, AirflowReader
 from barograph.web.content_policy import HEADERS, policy_header, policy_header_of
 from barograph.web.result_files import Freshness, dags_of
 from barograph.web.run_page import Redirection, page_of_dag_run, result_folder
@@ -25,14 +25,14 @@ TEXTS = {401: "Results are for those who have logged in to this Airflow.", 403: 
 LOGIN = "api/v2/auth/login"
 
 
-def logged_in(request: Request) -> Reader:
+def logged_in(request: Request) -> AirflowReader:
     """Return the reader. Raises HTTPException 401."""
-    reader = Reader(request)
+    reader = AirflowReader(request)
     reader.require_login()
     return reader
 
 
-LoggedIn = Annotated[Reader, Depends(logged_in)]
+LoggedIn = Annotated[AirflowReader, Depends(logged_in)]
 
 
 def build() -> FastAPI:

@@ -24,11 +24,11 @@ from scheduler_plugins.model import (
     Component,
     Edge,
     Executor,
-    Machine,
     Observation,
     ScaleEvent,
     Slot,
     Topology,
+    WorkerMachine,
     executor_ranges,
 )
 from scheduler_plugins.policies import bind
@@ -60,7 +60,7 @@ class Rates:
 
 
 def rates(
-    shape: capacity.Topology, running: Sequence[Running], cores: Mapping[str, float], overhead_ms: float
+    shape: capacity.TopologyCapacity, running: Sequence[Running], cores: Mapping[str, float], overhead_ms: float
 ) -> Rates:
     """At rest. Shares and flows depend on each other, so they are found in turns."""
     levels = dict.fromkeys(cores, 1.0)  # what each executor of a machine may have, if it wants it
@@ -86,7 +86,7 @@ def _level(wanted: Sequence[float], cores: float) -> float:
 
 
 def _flows(
-    shape: capacity.Topology, running: Sequence[Running], levels: Mapping[str, float], overhead_ms: float
+    shape: capacity.TopologyCapacity, running: Sequence[Running], levels: Mapping[str, float], overhead_ms: float
 ) -> tuple[Rates, list[float]]:
     by_name = {component.name: component for component in shape.components}
     arriving: dict[str, float] = {}
@@ -168,7 +168,7 @@ def _outcome(experiment: Experiment, variant: Variant, left: float, overhead_ms:
     return Outcome(variant.name, first, then, after.found.wanted)
 
 
-def waiting_shape(experiment: Experiment, variant: Variant) -> capacity.Topology:
+def waiting_shape(experiment: Experiment, variant: Variant) -> capacity.TopologyCapacity:
     """The topology as if its components waited: the same costs, of which the closed form knows."""
     chosen = experiment.topologies_of(variant)[0]
     parameters = {**chosen.parameters, "cost_model": "sleep"}
@@ -185,12 +185,12 @@ def _event(experiment: Experiment) -> ScaleEvent:
     return ScaleEvent("e1", "scale_in", leave=event.machines)
 
 
-def _machines(names: Iterable[str], slots: int) -> tuple[Machine, ...]:
-    return tuple(Machine(name, name, tuple(range(6700, 6700 + slots))) for name in names)
+def _machines(names: Iterable[str], slots: int) -> tuple[WorkerMachine, ...]:
+    return tuple(WorkerMachine(name, name, tuple(range(6700, 6700 + slots))) for name in names)
 
 
 def _observed(
-    shape: capacity.Topology, sizes: Mapping[str, int], placement: Mapping[int, Slot], workers: int
+    shape: capacity.TopologyCapacity, sizes: Mapping[str, int], placement: Mapping[int, Slot], workers: int
 ) -> Topology:
     """Storm numbers tasks by the names of their components."""
     kinds = {each.name: each for each in shape.components}

@@ -19,7 +19,7 @@ import simpy
 
 from bench.tables import markdown_table
 from scheduler_plugins.model import Slot, executor_ranges
-from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, MachineSize, TopologyWork
+from scheduler_plugins.simulator.work import EdgeWork, MachineSize, SimulatedComponent, SimulatedTopology
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 from tests.support.worlds import FREE
 
@@ -95,16 +95,16 @@ def by_events(star: Star) -> Answer:
 def by_fluid(star: Star) -> Answer:
     numbers = [tuple(range(1 + n * TASKS, 1 + (n + 1) * TASKS)) for n in range(5)]
     components = (
-        ComponentWork("spout_1", "spout", numbers[0], rate_per_s=star.rate_per_s),
-        ComponentWork("spout_2", "spout", numbers[1], rate_per_s=star.rate_per_s),
-        ComponentWork("centre", "bolt", numbers[2], sleep_ms=1000 * star.centre_s),
-        ComponentWork("sink_1", "bolt", numbers[3], sleep_ms=1000 * SINK_S),
-        ComponentWork("sink_2", "bolt", numbers[4], sleep_ms=1000 * SINK_S),
+        SimulatedComponent("spout_1", "spout", numbers[0], rate_per_s=star.rate_per_s),
+        SimulatedComponent("spout_2", "spout", numbers[1], rate_per_s=star.rate_per_s),
+        SimulatedComponent("centre", "bolt", numbers[2], sleep_ms=1000 * star.centre_s),
+        SimulatedComponent("sink_1", "bolt", numbers[3], sleep_ms=1000 * SINK_S),
+        SimulatedComponent("sink_2", "bolt", numbers[4], sleep_ms=1000 * SINK_S),
     )
     ways = (("spout_1", "centre"), ("spout_2", "centre"), ("centre", "sink_1"), ("centre", "sink_2"))
     edges = tuple(EdgeWork(source, "default", target, "shuffle") for source, target in ways)
     world = World([MachineSize("m1", cores=100.0)], FREE, 0.0)
-    world.submit("star-1", TopologyWork("star", 1, components, edges))
+    world.submit("star-1", SimulatedTopology("star", 1, components, edges))
     executors = {component.name: TASKS for component in components} | {"centre": star.executors}
     placement = {task: Slot("m1", 6700) for each in numbers for task in each}
     world.assign("star-1", Assignment(executors, placement))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bench.tables import markdown_table
 from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
-from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, TopologyWork, Waits
+from scheduler_plugins.simulator.work import EdgeWork, SimulatedComponent, SimulatedTopology, Waits
 from tests.support.worlds import FREE, Totals, acked, chain, world_of
 
 Times = NDArray[np.float64]
@@ -102,7 +102,7 @@ def fluid_latency_s(rate: float, costs_s: tuple[float, ...], cv2: float, servers
     return _latency_s(chain(rate, [1000 * cost_s for cost_s in costs_s], servers, cost_cv2=cv2), seconds)
 
 
-def _latency_s(work: TopologyWork, seconds: float) -> float:
+def _latency_s(work: SimulatedTopology, seconds: float) -> float:
     world, totals = world_of(work, machines=1, cores=1000.0, begin_s=0.0), Totals()
     world.advance(seconds, totals.take)
     return totals.latency_s(0.0)
@@ -195,9 +195,9 @@ def closed_theory_per_s(case: Closed) -> float:
 def closed_per_s(case: Closed) -> float:
     """Trees a second that the simulator has for it: a shuffle to executors, and acks that take the way back."""
     tasks = tuple(range(2, 2 + case.servers))
-    bolt = ComponentWork("bolt", "bolt", tasks, sleep_ms=1000 * case.cost_s, cost_cv2=1.0)
+    bolt = SimulatedComponent("bolt", "bolt", tasks, sleep_ms=1000 * case.cost_s, cost_cv2=1.0)
     edge = EdgeWork("spout", "default", "bolt", "shuffle")
-    work = TopologyWork("closed", 1, (ComponentWork("spout", "spout", (1,)), bolt), (edge,))
+    work = SimulatedTopology("closed", 1, (SimulatedComponent("spout", "spout", (1,)), bolt), (edge,))
     costs = replace(FREE, remote_hop_ms=1000 * case.way_s)
     world, totals = world_of(acked(work, ackers=1, pending=case.trees), machines=1, costs=costs), Totals()
     world.advance(1120, totals.take)

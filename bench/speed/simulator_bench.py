@@ -18,7 +18,7 @@ from multiprocessing import get_context
 
 from bench.tables import markdown_table
 from scheduler_plugins.model import Slot
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork
+from scheduler_plugins.simulator.work import Costs, EdgeWork, MachineSize, SimulatedComponent, SimulatedTopology
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 
 DEPTH = 8
@@ -51,18 +51,18 @@ SIZES = (
 )
 
 
-def chain(name: str, tasks: int) -> TopologyWork:
+def chain(name: str, tasks: int) -> SimulatedTopology:
     """A source of 10 tuples/s a task, and bolts that sleep 20 ms and burn 0.02 ms."""
     each = tasks // DEPTH
     numbers = [tuple(range(1 + n * each, 1 + (n + 1) * each)) for n in range(DEPTH)]
     bolts = [
-        ComponentWork(f"bolt_{n}", "bolt", numbers[n], sleep_ms=20.0, cpu_ms=0.02, buffer=65_536.0)
+        SimulatedComponent(f"bolt_{n}", "bolt", numbers[n], sleep_ms=20.0, cpu_ms=0.02, buffer=65_536.0)
         for n in range(1, DEPTH)
     ]
-    components = (ComponentWork("source", "spout", numbers[0], rate_per_s=10.0 * each), *bolts)
+    components = (SimulatedComponent("source", "spout", numbers[0], rate_per_s=10.0 * each), *bolts)
     names = [component.name for component in components]
     edges = tuple(EdgeWork(a, "default", b, GROUPING) for a, b in pairwise(names))
-    return TopologyWork(name, 1, components, edges)
+    return SimulatedTopology(name, 1, components, edges)
 
 
 def world_of(size: Size) -> World:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Literal
 
 from scheduler_plugins.model import Component, Edge, Executor, Topology, executor_ranges
-from scheduler_plugins.policies.stela import Parameters, assign_executors
+from scheduler_plugins.policies.stela import StelaParameters, assign_executors
 
 SIZES = (1000, 3000, 10000)
 CONGESTED = {"few": 0.02, "many": 0.3}  # share of components that execute well below what comes in
@@ -48,7 +48,7 @@ def _component(number: int, rate: float, is_fed: bool) -> Component:
 
 def decision_seconds(topology: Topology, slots: int) -> float:
     began = time.process_time()
-    assign_executors(topology, slots, Parameters())
+    assign_executors(topology, slots, StelaParameters())
     return time.process_time() - began
 
 

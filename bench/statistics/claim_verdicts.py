@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.claims import measured_rows, rules
-from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, UNDECIDED, Conditions, Key, LedgerRow, RunValue
+from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, UNDECIDED, Key, LedgerRow, RunValue, SeriesConditions
 from analysis.claims.measured_rows import VERDICTS_OF_PLACES
 from analysis.claims.statements import Claim, load_claims
 from analysis.stats import effect
@@ -154,7 +154,7 @@ def only(claim: Claim, truths: Sequence[float], noise: Noise) -> Simulated:
             (claim.experiment, variant, claim.metric, claim.event): _values(of)
             for variant, of in zip(claim.variants, gains, strict=True)
         }
-        return _of_row(measured_rows.measured_row(claim, Conditions(values)))
+        return _of_row(measured_rows.measured_row(claim, SeriesConditions(values)))
 
     return verdict
 
@@ -168,7 +168,7 @@ def derived(claim: Claim, truths: Sequence[float], noise: Noise, level: float = 
             source.name: _row(source, ratio(*noise.sides(rng, truth, blocks, level), noise))
             for source, truth in zip(sources, truths, strict=True)
         }
-        return _of_row(rules.judge_derived(claim, rows, Conditions({})))
+        return _of_row(rules.judge_derived(claim, rows, SeriesConditions({})))
 
     return verdict
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from analysis.compare.blocks import Block, LostRun, MetricBlocks, PairRuns, SideRuns, Value
 from analysis.compare.evaluation import evaluate
 from analysis.compare.question import Pair, Question, Side
-from analysis.compare.result import RUNS_FAILED, Comparison, Verdict
+from analysis.compare.result import RUNS_FAILED, ComparisonResult, Verdict
 from analysis.compare.verdict import level_of_one_check
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths
@@ -187,7 +187,7 @@ LABELS = ("main", "branch")
 METRICS = (METRIC, "latency_all_p95_ms_after")
 
 
-def failing_comparison(rng: np.random.Generator, blocks: int, failing: Failing, gain: float = 0.0) -> Comparison:
+def failing_comparison(rng: np.random.Generator, blocks: int, failing: Failing, gain: float = 0.0) -> ComparisonResult:
     """One comparison with runs that fail, by the product's own code; B's throughput is higher by `gain`, a share, and
     its latency is the same. Runs scatter by 1.1 %."""
     numbers = range(1, blocks + 1)
@@ -218,7 +218,7 @@ def question(goal_percent: float = 5.0) -> Question:
     return Question(a, b, (Pair("drawn", "a", "b"),), LEVEL, goal_percent, False, BLOCKS[-1], ())
 
 
-def headline_call(found: Comparison) -> str:
+def headline_call(found: ComparisonResult) -> str:
     """The word of the sentence that people quote: `better`, `worse`, `both`, or none."""
     headline = found.sentence.partition(":")[0]
     words = [word for word in ("better", "worse") if word in headline.split()]

@@ -26,7 +26,7 @@ from analysis.compare import latencies
 from analysis.compare.blocks import MetricBlocks, PairRuns, SideRuns, metric_blocks, runs_of
 from analysis.compare.evaluation import evaluate
 from analysis.compare.question import Pair
-from analysis.compare.result import Comparison, Verdict
+from analysis.compare.result import ComparisonResult, Verdict
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.metrics.definitions import PRIMARY
 from analysis.metrics.uncertainty import clock_errors
@@ -77,21 +77,21 @@ class Series:
     def events(self) -> Mapping[tuple[str, str], latencies.WatchedEvent]:
         return latencies.latency_events(lambda name: rows(self.paths, name))
 
-    def same_code(self, blocks: BlockNumbers, rng: Random) -> Comparison:
+    def same_code(self, blocks: BlockNumbers, rng: Random) -> ComparisonResult:
         return self.same_against_again(blocks, {
             block for block in blocks if not self.request.as_run and rng.random() < 0.5
         })  # fmt: skip
 
-    def same_against_again(self, blocks: BlockNumbers, swapped: Collection[int] = ()) -> Comparison:
+    def same_against_again(self, blocks: BlockNumbers, swapped: Collection[int] = ()) -> ComparisonResult:
         a, b = self.runs[self.request.same], self.runs[self.request.same_again]
         return self._compare({block: (b if block in swapped else a)[block] for block in blocks},
                              {block: (a if block in swapped else b)[block] for block in blocks})  # fmt: skip
 
-    def slower_code(self, blocks: BlockNumbers, _rng: Random) -> Comparison:
+    def slower_code(self, blocks: BlockNumbers, _rng: Random) -> ComparisonResult:
         a, b = self.runs[self.request.same], self.runs[self.request.slower]
         return self._compare({block: a[block] for block in blocks}, {block: b[block] for block in blocks})
 
-    def _compare(self, a: Mapping[int, str], b: Mapping[int, str]) -> Comparison:
+    def _compare(self, a: Mapping[int, str], b: Mapping[int, str]) -> ComparisonResult:
         runs = _pair_runs(a, b)
         return evaluate(question(self.request.goal_percent), [runs], self._metric_blocks(runs), {},
                         self._on_record(a) if self.request.on_record else {})  # fmt: skip
@@ -121,7 +121,7 @@ def _pair_runs(a: Mapping[int, str], b: Mapping[int, str]) -> PairRuns:
     return PairRuns(Pair("drawn", "a", "b"), SideRuns(a, ()), SideRuns(b, ()))
 
 
-def answer(found: Comparison, metric: str) -> Answer:
+def answer(found: ComparisonResult, metric: str) -> Answer:
     """Raises ValueError where it has no interval of the metric."""
     row = next((row for row in found.primary if row.metric == metric and row.half_width is not None), None)
     if row is None or row.half_width is None:
@@ -152,7 +152,7 @@ def disjoint_sets(blocks: Sequence[int], size: int, rng: Random) -> list[BlockNu
     return [tuple(sorted(shuffled[start : start + size])) for start in range(0, len(blocks) - size + 1, size)]
 
 
-Compare = Callable[[BlockNumbers, Random], Comparison]
+Compare = Callable[[BlockNumbers, Random], ComparisonResult]
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,13 @@ import numpy as np
 
 from analysis.nights import night_records, pages
 from analysis.nights.findings import evaluate, review
-from analysis.nights.night_records import Night, parse_night
-from analysis.nights.night_series import NEVER_SUFFIX, Key, Point, Series
-from analysis.nights.regressions import Finding, Kind, Settings, Status, judge
+from analysis.nights.night_records import NightRecord, parse_night
+from analysis.nights.night_series import NEVER_SUFFIX, NightKey, NightPoint, NightSeries
+from analysis.nights.regressions import Finding, RegressionKind, Settings, Status, judge
 from analysis.stats.change_points import Rule, change_points, share_changes
 from bench.statistics import synthetic_nights
 
-KEY = Key("bench/series", "stela", "throughput_after", "e1", "type_1")
+KEY = NightKey("bench/series", "stela", "throughput_after", "e1", "type_1")
 BEFORE = 60  # nights before a step
 PATIENCE = 40  # nights after which a step counts as not found
 SPIKE = 30.0  # percent
@@ -52,7 +52,7 @@ class NightFindings:
 
 
 @cache
-def _nights(number: int) -> tuple[Night, ...]:
+def _nights(number: int) -> tuple[NightRecord, ...]:
     records = (synthetic_nights.night(i, "bench", []) | {"sequence": i + 1} for i in range(number))
     return tuple(parse_night(json.dumps(record), "bench") for record in records)
 
@@ -65,7 +65,7 @@ def by_night(
     for tonight in range(first, last):
         known, of = list(values[: tonight + 1]), nights[: tonight + 1]
         found = change_points(known, rules[0])
-        series = Series(KEY, tuple(Point(value, value, value, 1) for value in known))
+        series = NightSeries(KEY, tuple(NightPoint(value, value, value, 1) for value in known))
         yield tuple(NightFindings(tonight, judge(series, of, found, Settings(rule=rule))) for rule in rules)
 
 
@@ -75,7 +75,7 @@ def alarms(values: Sequence[float], rules: Sequence[Rule]) -> list[int]:
     for nights in by_night(values, rules, 10, len(values)):
         for alarms_of_rule, night in zip(findings, nights, strict=True):
             _add_new(alarms_of_rule, night)
-    return [sum(one.kind is Kind.REGRESSION for one in alarms_of_rule) for alarms_of_rule in findings]
+    return [sum(one.kind is RegressionKind.REGRESSION for one in alarms_of_rule) for alarms_of_rule in findings]
 
 
 def _add_new(known: list[Finding], night: NightFindings) -> None:
@@ -87,9 +87,9 @@ def _add_new(known: list[Finding], night: NightFindings) -> None:
 def shares_by_night(never: Sequence[int], runs: int, first: int = 0) -> Iterator[NightFindings]:
     """Night after night, what is said of the share of its runs that never got there."""
     nights, key = _nights(len(never)), replace(KEY, metric="convergence_sp_s" + NEVER_SUFFIX)
-    points = [Point(100.0 * each / runs, runs=runs, never=each) for each in never]
+    points = [NightPoint(100.0 * each / runs, runs=runs, never=each) for each in never]
     for tonight in range(first, len(never)):
-        series = Series(key, tuple(points[: tonight + 1]))
+        series = NightSeries(key, tuple(points[: tonight + 1]))
         found = share_changes(never[: tonight + 1], [runs] * (tonight + 1))
         yield NightFindings(tonight, judge(series, nights[: tonight + 1], found, Settings()))
 
@@ -99,7 +99,7 @@ def share_alarms(never: Sequence[int], runs: int) -> int:
     told: list[Finding] = []
     for night in shares_by_night(never, runs):
         _add_new(told, night)
-    return sum(one.kind is Kind.REGRESSION for one in told)
+    return sum(one.kind is RegressionKind.REGRESSION for one in told)
 
 
 def nights_to_share_alarm(rng: np.random.Generator, runs: int, share: float) -> int | None:
@@ -161,7 +161,7 @@ def _first_confirmation(values: Sequence[float], rule: Rule, suspected: list[int
     """The first night after the step that confirms a regression near it; notes when it was first suspected."""
     noted = False
     for (night,) in by_night(values, [rule], BEFORE, len(values)):
-        near = [one for one in night.findings if one.kind is Kind.REGRESSION and abs(one.since - BEFORE) <= 5]
+        near = [one for one in night.findings if one.kind is RegressionKind.REGRESSION and abs(one.since - BEFORE) <= 5]
         if near and not noted:
             suspected.append(night.night - BEFORE + 1)
             noted = True
@@ -191,7 +191,7 @@ def drift_until_alarm(rule: Rule, percent: float, series: int, seed: int) -> tup
         values = synthetic_nights.noise(rng, BEFORE + 150, percent)
         values[BEFORE:] *= 1 - DRIFT / 100 * np.arange(1, 151)
         for (night,) in by_night(list(values), [rule], BEFORE, len(values)):
-            if any(one.kind is Kind.REGRESSION and one.since >= BEFORE for one in night.confirmed()):
+            if any(one.kind is RegressionKind.REGRESSION and one.since >= BEFORE for one in night.confirmed()):
                 lost.append((night.night - BEFORE + 1) * DRIFT)
                 break
     return 100 * len(lost) / series, median(lost) if lost else None

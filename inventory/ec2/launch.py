@@ -20,7 +20,7 @@ from inventory.ec2 import instances
 from inventory.ec2.errors import aws_errors, state_reason_error
 from inventory.ec2.instance_types import InstanceType
 from inventory.ec2.instances import WORKING_STATES, Instance
-from inventory.ec2.options import Ec2Options, Timing
+from inventory.ec2.options import Ec2Options, Ec2Timing
 from inventory.ec2.regions import CONNECTIONS
 from inventory.ec2.survey import Image, Zone
 from inventory.leases import guard
@@ -184,7 +184,7 @@ class ReadinessWait:
     ids: Mapping[str, str]
     machine_of: Callable[[str, Instance], Machine | None]  # None while it has no address
     readiness_check: ReadinessCheck
-    timing: Timing
+    timing: Ec2Timing
     begun: float = field(default_factory=time.monotonic)
     listed: dict[str, Instance] = field(default_factory=dict)
     addressed: dict[str, Machine] = field(default_factory=dict)

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from inventory.testbed import Options
+from inventory.testbed import TestbedOptions
 
 ZONE = r"^[a-z]{2}(-[a-z]+)+-\d+[a-z]$"
 WIDEST_PREFIX = 16  # a wider network than this is not "from the harness only"
 
 
-class Ec2Options(Options):
+class Ec2Options(TestbedOptions):
     """Everything but the budget has a default; docs/testbeds.md says what each default does."""
 
     budget_usd: Annotated[float, Field(gt=0, description="the most that one series may cost, in US dollars, above 0")]
@@ -56,7 +56,7 @@ class Ec2Options(Options):
 
 
 @dataclass(frozen=True)
-class Timing:
+class Ec2Timing:
     """Waiting times in seconds. `lag_s`: how long EC2 may not list a new resource."""
 
     poll_s: float = 2.0

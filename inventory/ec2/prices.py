@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from barograph.errors import ConfigurationError
 from inventory.ec2.options import Ec2Options
-from inventory.testbed import Estimate
+from inventory.testbed import PriceEstimate
 
 PRICES_FILE = Path(__file__).with_name("prices.yaml")
 HOURS_A_MONTH = 730.0  # as AWS counts them for disks
@@ -91,7 +91,7 @@ def load_prices() -> Prices:
 
 def estimate_cost(
     prices: Prices, region: str, options: Ec2Options, instance_types: Sequence[str], hours: float
-) -> Estimate:
+) -> PriceEstimate:
     """Estimate the most that one instance of each listed type costs for that time, without network traffic."""
     lines: dict[str, float] = {}
     for name, number in Counter(instance_types).items():
@@ -108,4 +108,4 @@ def estimate_cost(
     lines[f"{machines} × {options.disk_gb} GB of disk, {hours:.1f} h{assumed}"] = disks_gb * disk_hour * hours
     if options.addresses == "public":
         lines[f"{machines} × public address, {hours:.1f} h"] = machines * prices.public_address_hour * hours
-    return Estimate(lines, prices.read.isoformat())
+    return PriceEstimate(lines, prices.read.isoformat())

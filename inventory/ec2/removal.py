@@ -15,7 +15,7 @@ from barograph.errors import InfrastructureError
 from inventory.ec2 import instances
 from inventory.ec2.errors import aws_errors, error_code, is_missing
 from inventory.ec2.instances import Instance
-from inventory.ec2.options import Timing
+from inventory.ec2.options import Ec2Timing
 from inventory.leases import registry
 from inventory.leases.registry import Lease, harness_id
 
@@ -105,7 +105,7 @@ def resource_name(lease_id: str) -> str:
     return f"barograph-{lease_id}"
 
 
-def remove_lease(ec2: "EC2Client", lease_id: str, known: Collection[str], timing: Timing) -> None:
+def remove_lease(ec2: "EC2Client", lease_id: str, known: Collection[str], timing: Ec2Timing) -> None:
     """End everything with the lease's tag. `known`: instances that were started and may not be listed yet."""
     deadline = time.monotonic() + timing.gone_s
     while True:
@@ -138,7 +138,7 @@ def has_ended(one: Instance) -> bool:
 
 
 def end_instances(
-    ec2: "EC2Client", lease_id: str, known: Collection[str], timing: Timing,
+    ec2: "EC2Client", lease_id: str, known: Collection[str], timing: Ec2Timing,
     machines: Collection[str] | None = None, gone: Callable[[Instance], bool] = is_gone_or_going,
 ) -> None:  # fmt: skip
     """End the lease's instances, only those of `machines` if given, and wait until each is `gone`."""

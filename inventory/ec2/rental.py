@@ -12,8 +12,8 @@ from inventory.ec2 import instances, launch, removal, survey
 from inventory.ec2.errors import ZoneFull, aws_errors
 from inventory.ec2.instances import Instance
 from inventory.ec2.launch import InstanceSpec, LeaseSpec, ReadinessCheck, ReadinessWait, user_data_script
-from inventory.ec2.options import Ec2Options, Timing
-from inventory.ec2.survey import Plan, Zone
+from inventory.ec2.options import Ec2Options, Ec2Timing
+from inventory.ec2.survey import RentalPlan, Zone
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
@@ -35,9 +35,9 @@ class Rental:
     ec2: "EC2Client"
     lease: Lease
     options: Ec2Options
-    plan: Plan
+    plan: RentalPlan
     readiness_check: ReadinessCheck
-    timing: Timing
+    timing: Ec2Timing
     started: set[str] = field(default_factory=set)
 
     def start_first(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
@@ -142,7 +142,7 @@ class Rental:
         return registry.key_dir(self.lease.lease_id)
 
 
-def trial_parameters(options: Ec2Options, plan: Plan, request: MachineRequest) -> Mapping[str, object]:
+def trial_parameters(options: Ec2Options, plan: RentalPlan, request: MachineRequest) -> Mapping[str, object]:
     """Return the parameters of a RunInstances like the real one, without those created for a lease."""
     spec = InstanceSpec(request, plan.types[request.type.name], "", {instances.LEASE_TAG: "check"})
     parameters = launch.launch_parameters(LeaseSpec(options, plan.image, "", "", None), plan.zones[0], spec)

@@ -220,7 +220,7 @@ STANDARD_FAMILY = re.compile(r"[acdhimrtz]\d")
 
 
 @dataclass(frozen=True)
-class Plan:
+class RentalPlan:
     """Properties of the instances to start: `types` by machine type, zones in the order of trial."""
 
     image: Image
@@ -228,14 +228,14 @@ class Plan:
     zones: tuple[Zone, ...]
 
 
-def make_plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineRequest]) -> Plan:
+def make_plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineRequest]) -> RentalPlan:
     """Plan the rental from the region's offers; configuration and capacity errors if they do not suffice."""
     machines.check_names(regions.TESTBED, requests)
     types = instance_types.describe(ec2, instance_types.names(options, requests))
     instance_types.check_large_enough(types, requests)
     image = find_image(ec2, options)
     _check_architecture(image, types)
-    return Plan(image, types, zones(ec2, options, {type_.name for type_ in types.values()}))
+    return RentalPlan(image, types, zones(ec2, options, {type_.name for type_ in types.values()}))
 
 
 def check_region(ec2: "EC2Client", region: Region) -> None:
@@ -259,7 +259,7 @@ def check_region(ec2: "EC2Client", region: Region) -> None:
         )
 
 
-def check_permissions(ec2: "EC2Client", options: Ec2Options, found: Plan, trial: Mapping[str, Any]) -> None:
+def check_permissions(ec2: "EC2Client", options: Ec2Options, found: RentalPlan, trial: Mapping[str, Any]) -> None:
     """Ask for permission to create everything, without creating it. `trial`: the parameters of a RunInstances."""
     vpc = found.zones[0].vpc
     _check_allowed("RunInstances", lambda: ec2.run_instances(**trial, DryRun=True))

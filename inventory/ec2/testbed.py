@@ -13,7 +13,7 @@ from inventory.ec2 import instance_types, prices, regions, removal, survey
 from inventory.ec2.errors import aws_errors
 from inventory.ec2.instances import Recalls
 from inventory.ec2.launch import ReadinessCheck, check_over_ssh
-from inventory.ec2.options import Ec2Options, Timing
+from inventory.ec2.options import Ec2Options, Ec2Timing
 from inventory.ec2.regions import CONNECTIONS, Region
 from inventory.ec2.rental import Rental, trial_parameters
 from inventory.leases import guard, registry
@@ -21,7 +21,7 @@ from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
 from inventory.remote import host_keys
 from inventory.remote.ssh import Remote, connect
-from inventory.testbed import Estimate, Place, read_options
+from inventory.testbed import Place, PriceEstimate, read_options
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
@@ -42,11 +42,11 @@ class Ec2Testbed:
         self,
         options: Mapping[str, object] | None = None,
         readiness_check: ReadinessCheck = check_over_ssh,
-        timing: Timing | None = None,
+        timing: Ec2Timing | None = None,
     ) -> None:
         self._options_of_experiment = read_options(Ec2Options, self.name, options) if options else None
         self._readiness_check = readiness_check
-        self._timing = timing or Timing()
+        self._timing = timing or Ec2Timing()
         self._clients: dict[Region, EC2Client] = {}
         self._lock = threading.Lock()
         self._roaming: tuple[Region, ...] = ()
@@ -149,7 +149,7 @@ class Ec2Testbed:
         self._roaming = tuple(Region(region["RegionName"], home.endpoint) for region in descriptions)
         return tuple(region.name for region in self._roaming)
 
-    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
+    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> PriceEstimate:
         """See `SupportsPricing.estimate`."""
         options = self._options
         types = instance_types.names(options, requests)

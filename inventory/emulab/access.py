@@ -10,7 +10,7 @@ from inventory.machines import MachineRequest
 
 
 @dataclass(frozen=True)
-class Timing:
+class EmulabTiming:
     """Polling intervals and time limits for Emulab, in seconds."""
 
     poll_s: float = 15.0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.emulab import experiments
-from inventory.emulab.access import Node, Timing, emulab_error
+from inventory.emulab.access import EmulabTiming, Node, emulab_error
 from inventory.emulab.experiments import ExperimentRecord, NsNode
 from inventory.emulab.options import ClassicOptions
 from inventory.emulab.ssh import OpsAccount, OpsHost
@@ -79,7 +79,7 @@ class Classic:
         account: OpsAccount,
         project: str,
         options: ClassicOptions | None = None,
-        timing: Timing = Timing(),  # noqa: B008  # frozen
+        timing: EmulabTiming = EmulabTiming(),  # noqa: B008  # frozen
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._account, self._project, self._options = account, project, options

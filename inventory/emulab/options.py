@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from barograph.errors import ConfigurationError
-from inventory.testbed import Options, read_options
+from inventory.testbed import TestbedOptions, read_options
 
 NAME = "emulab"
 # Every word below ends up in a command line, a path or a URL on somebody else's machine, so each has a pattern.
@@ -19,7 +19,7 @@ Port = Annotated[int, Field(gt=0, lt=65536)]
 Binding = str | int | float | bool
 
 
-class EmulabOptions(Options):
+class EmulabOptions(TestbedOptions):
     """Options of both accesses."""
 
     user: Word = Field(description="your user name on Emulab; machines are reached as this user")

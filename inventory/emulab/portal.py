@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.emulab.access import Node, Timing, emulab_error
+from inventory.emulab.access import EmulabTiming, Node, emulab_error
 from inventory.emulab.options import PortalOptions
 from inventory.machines import MachineRequest
 
@@ -122,7 +122,7 @@ def _json(answer: "httpx.Response") -> Any:
 class PortalClient:
     """The portal's client. `call` returns answers below 400 and 404; others are errors. It never shows the token."""
 
-    def __init__(self, endpoint: str, timing: Timing, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, endpoint: str, timing: EmulabTiming, sleep: Callable[[float], None] = time.sleep) -> None:
         self._endpoint = endpoint
         self._timing = timing
         self._sleep = sleep
@@ -268,7 +268,7 @@ class Portal:
         endpoint: str,
         project: str,
         options: PortalOptions | None = None,
-        timing: Timing = Timing(),  # noqa: B008  # frozen
+        timing: EmulabTiming = EmulabTiming(),  # noqa: B008  # frozen
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._endpoint, self._project, self._options = endpoint, project, options

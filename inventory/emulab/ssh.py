@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from barograph.errors import BarographError, ConfigurationError, InfrastructureError
-from inventory.emulab.access import Node, Timing
+from inventory.emulab.access import EmulabTiming, Node
 from inventory.emulab.options import EmulabOptions, expand_path
 from inventory.errors import SudoRefusedError
 from inventory.leases import registry
@@ -120,7 +120,7 @@ def host_keys_from_file(nodes: Sequence[Node], source: Path) -> str:
 
 
 def scan_host_keys(
-    nodes: Sequence[Node], account: OpsAccount, timing: Timing, sleep: Callable[[float], None] = time.sleep
+    nodes: Sequence[Node], account: OpsAccount, timing: EmulabTiming, sleep: Callable[[float], None] = time.sleep
 ) -> str:
     """Return the nodes' host keys as the ops host sees them; it waits for each node to answer ssh."""
     deadline = time.monotonic() + timing.ssh_s
@@ -148,7 +148,7 @@ KNOWN_HOSTS = "known_hosts"
 class NodeLogin:
     """Login of this experiment's user on machines."""
 
-    def __init__(self, options: EmulabOptions, timing: Timing, sleep: Callable[[float], None]) -> None:
+    def __init__(self, options: EmulabOptions, timing: EmulabTiming, sleep: Callable[[float], None]) -> None:
         self._options, self._timing, self._sleep = options, timing, sleep
 
     def machines(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 from inventory.emulab import experiments
-from inventory.emulab.access import Access, Timing
+from inventory.emulab.access import Access, EmulabTiming
 from inventory.emulab.classic import Classic
 from inventory.emulab.options import NAME, ClassicOptions, EmulabOptions, PortalOptions, read_emulab_options
 from inventory.emulab.portal import Portal
@@ -35,7 +35,7 @@ class EmulabTestbed:
     def __init__(
         self,
         options: EmulabOptions | None = None,
-        timing: Timing = Timing(),  # noqa: B008  # frozen
+        timing: EmulabTiming = EmulabTiming(),  # noqa: B008  # frozen
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
@@ -167,7 +167,7 @@ def _leftover_name(lease_id: str) -> str:
     return f"machines of {lease_id}"
 
 
-def access_of_options(chosen: EmulabOptions, timing: Timing, sleep: Callable[[float], None]) -> Access:
+def access_of_options(chosen: EmulabOptions, timing: EmulabTiming, sleep: Callable[[float], None]) -> Access:
     """Return the access in the options."""
     if isinstance(chosen, PortalOptions):
         return Portal(chosen.endpoint, chosen.project, chosen, timing, sleep)
@@ -175,7 +175,7 @@ def access_of_options(chosen: EmulabOptions, timing: Timing, sleep: Callable[[fl
     return Classic(ops_account(chosen), chosen.project, chosen, timing, sleep)
 
 
-def access_of_site(site: Mapping[str, str], timing: Timing, sleep: Callable[[float], None]) -> Access:
+def access_of_site(site: Mapping[str, str], timing: EmulabTiming, sleep: Callable[[float], None]) -> Access:
     """Return the access to a recorded site, for looking and ending only."""
     if site["access"] == "portal":
         return Portal(site["endpoint"], site["project"], None, timing, sleep)
@@ -227,7 +227,7 @@ class ClassicEmulabTestbed(EmulabTestbed):
 
 def emulab_testbed(
     options: Mapping[str, object] | None = None,
-    timing: Timing = Timing(),  # noqa: B008  # frozen
+    timing: EmulabTiming = EmulabTiming(),  # noqa: B008  # frozen
     sleep: Callable[[float], None] = time.sleep,
 ) -> EmulabTestbed:
     """Return the testbed with the abilities of the chosen access; without options, one for release and the reaper."""

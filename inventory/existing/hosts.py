@@ -16,12 +16,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from barograph.errors import ConfigurationError
-from inventory.testbed import Options
+from inventory.testbed import TestbedOptions
 
 Word = Annotated[str, Field(min_length=1)]
 
 
-class ExistingOptions(Options):
+class ExistingOptions(TestbedOptions):
     """`testbed.options.existing`."""
 
     inventory: Word = Field(

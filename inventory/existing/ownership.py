@@ -20,7 +20,7 @@ CLEAR_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
-class Holder:
+class Owner:
     """A machine's holder: the content of its lease.json."""
 
     lease_id: str
@@ -29,7 +29,7 @@ class Holder:
     expires_s: float
 
     @classmethod
-    def parse(cls, said: Any) -> "Holder | None":
+    def parse(cls, said: Any) -> "Owner | None":
         """Return the holder; None for anything else: a damaged file holds nobody."""
         try:
             return cls(str(said["lease_id"]), str(said["owner"]), str(said["harness"]), float(said["expires_s"]))
@@ -44,11 +44,11 @@ class Holder:
         return f"lease {self.lease_id} of {self.owner} (harness {self.harness[:8]}) until {until}"
 
 
-def holder_of_lease(lease: Lease) -> Holder:
-    return Holder(lease.lease_id, lease.owner, harness_id(), lease.expires_s)
+def holder_of_lease(lease: Lease) -> Owner:
+    return Owner(lease.lease_id, lease.owner, harness_id(), lease.expires_s)
 
 
-def take(remote: Remote, lease: Lease, instead: str = "") -> Holder | None:
+def take(remote: Remote, lease: Lease, instead: str = "") -> Owner | None:
     """Take the machine for the lease, or return its holder. `instead`: a dead lease to replace."""
     return _run_owner_script(remote, "take", lease, instead)
 
@@ -73,7 +73,7 @@ def prepare_machine(remote: Remote, lease: Lease) -> None:
 def leave(remote: Remote, lease_id: str) -> bool:
     """Remove everything of ours from the machine, the claim last; False if the machine is not that lease's."""
     answer = remote.run(["cat", OWNER_FILE])
-    holder = Holder.parse(_parse_json(answer.stdout)) if answer.code == 0 else None
+    holder = Owner.parse(_parse_json(answer.stdout)) if answer.code == 0 else None
     if holder is None or holder.lease_id != lease_id:
         return False
     clear_machine(remote)
@@ -88,11 +88,11 @@ def clear_machine(remote: Remote) -> None:
         raise InfrastructureError(f"it cannot be cleared: {result.stderr.strip() or f'code {result.code}'}")
 
 
-def _run_owner_script(remote: Remote, what: str, lease: Lease, instead: str = "") -> Holder | None:
+def _run_owner_script(remote: Remote, what: str, lease: Lease, instead: str = "") -> Owner | None:
     text = json.dumps(holder_of_lease(lease).__dict__)
     result = remote.run(["python3", "-c", OWNER_SCRIPT.read_text(), what, f"{time.time()}", text, instead])
     if result.code == IN_USE_CODE:
-        return Holder.parse(_parse_json(result.stdout)) or Holder("unknown", "unknown", "unknown", lease.expires_s)
+        return Owner.parse(_parse_json(result.stdout)) or Owner("unknown", "unknown", "unknown", lease.expires_s)
     if result.code != 0:
         raise InfrastructureError(f"{OWNER_FILE} cannot be written: {result.stderr.strip()[-300:]}")
     return None

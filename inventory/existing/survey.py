@@ -19,7 +19,7 @@ from inventory import machines
 from inventory.existing import logins
 from inventory.existing.hosts import ExistingOptions, Host, HostChoice
 from inventory.existing.logins import Login, resolve_address
-from inventory.existing.ownership import Holder
+from inventory.existing.ownership import Owner
 from inventory.leases import registry
 from inventory.leases.registry import harness_id
 from inventory.machines import Machine, MachineRequest, MachineType
@@ -57,7 +57,7 @@ JAVA_VERSION = "17"
 
 
 @dataclass(frozen=True)
-class Facts:
+class MachineFacts:
     """Facts about a machine. `lease` is the content of a lease.json that another harness, or we, left there."""
 
     system: str
@@ -77,16 +77,16 @@ class Facts:
     accounts: tuple[tuple[str, str, str], ...] = ()  # of others, named like ours: name, number, home
 
 
-def ask_facts(remote: Remote) -> Facts:
+def ask_facts(remote: Remote) -> MachineFacts:
     """Log in, become root, and read the facts. SudoRefusedError, InfrastructureError."""
     return parse_facts(remote.run(["sh", "-c", FACTS_SCRIPT.read_text()]).stdout)
 
 
-def parse_facts(text: str) -> Facts:
+def parse_facts(text: str) -> MachineFacts:
     """Parse the output of facts.sh."""
     facts = {key: value for key, _, value in (line.partition(" ") for line in text.splitlines())}
     try:
-        return Facts(
+        return MachineFacts(
             facts.get("system", "unknown"),
             tuple(facts.get("os", "").split()),
             "apt" in facts,
@@ -113,7 +113,7 @@ def _listed(text: str, key: str, words: int) -> Iterator[list[str]]:
     yield from (rest.split(maxsplit=words - 1) for first, _, rest in lines if first == key)
 
 
-def occupation_problems(facts: Facts) -> list[str]:
+def occupation_problems(facts: MachineFacts) -> list[str]:
     """Return why somebody else uses the machine now: we never end or replace other people's programs."""
     pids = {pid for pid, *_ in facts.storm}
     users = {user for _, user, ports, _ in facts.storm if ports == "unknown"}
@@ -140,14 +140,14 @@ def occupation_problems(facts: Facts) -> list[str]:
     return problems
 
 
-def _ports_of(facts: Facts, user: str, ports: str) -> str:
+def _ports_of(facts: MachineFacts, user: str, ports: str) -> str:
     """Return the ports of somebody's Storm; of unknown ones, those of the same user without a known process."""
     if ports != "unknown":
         return ports
     return ",".join(port for port, pid, owner, _ in facts.listeners if (pid, owner) == ("unknown", user)) or ports
 
 
-def platform_problems(facts: Facts) -> list[str]:
+def platform_problems(facts: MachineFacts) -> list[str]:
     """Return why Storm cannot be installed on such a machine."""
     problems = []
     if not set(SYSTEMS) & set(facts.families) or not facts.has_apt:
@@ -168,7 +168,7 @@ def platform_problems(facts: Facts) -> list[str]:
     return problems
 
 
-def machine_addresses(host: Host, facts: Facts) -> tuple[str, str]:
+def machine_addresses(host: Host, facts: MachineFacts) -> tuple[str, str]:
     """Return (inside, experiment) address: both the machine's own, because its services are bound to them."""
     inside = host.inside_address or host.experiment_address or _own_address(host, facts)
     experiment = host.experiment_address or inside
@@ -181,7 +181,7 @@ def machine_addresses(host: Host, facts: Facts) -> tuple[str, str]:
 _ADVICE = "set inside_address and experiment_address in the inventory to one of its own"
 
 
-def _own_address(host: Host, facts: Facts) -> str:
+def _own_address(host: Host, facts: MachineFacts) -> str:
     """Return the address that ssh uses, unless it is translated on the way; then the only address of the machine."""
     if (reached := resolve_address(host.address)) in facts.addresses:
         return reached
@@ -198,7 +198,7 @@ def _is_ipv4(address: str) -> bool:
         return False
 
 
-def _address_list(facts: Facts) -> str:
+def _address_list(facts: MachineFacts) -> str:
     return ", ".join(facts.addresses) or "none"
 
 
@@ -214,7 +214,7 @@ class SurveyedMachine:
     request: MachineRequest
     host: Host
     door: Login
-    facts: Facts
+    facts: MachineFacts
     inside_address: str
     experiment_address: str
 
@@ -247,13 +247,13 @@ def survey_machines(
     return surveyed_machines
 
 
-def in_use_error(taken: Sequence[tuple[Host, Holder]]) -> CapacityError:
+def in_use_error(taken: Sequence[tuple[Host, Owner]]) -> CapacityError:
     """Return the error for machines that somebody else holds."""
     message = "; ".join(f"{host} is held by {holder}" for host, holder in taken)
     return CapacityError(f"existing: {message}; wait, or name other machines")
 
 
-def is_dead_holder(holder: Holder) -> bool:
+def is_dead_holder(holder: Owner) -> bool:
     """Return True for a lease of this harness that no longer exists: its release did not reach the machine."""
     return holder.harness == harness_id() and registry.read(holder.lease_id) is None
 
@@ -273,7 +273,7 @@ def assign_hosts(
     return [(request, free[0] if request.name == MASTER else next(workers)) for request in requests]
 
 
-def actual_type(request: MachineRequest, seen: Facts, slots: int | None) -> MachineType:
+def actual_type(request: MachineRequest, seen: MachineFacts, slots: int | None) -> MachineType:
     """Return the machine's real type under the requested type's name; bandwidth is as requested, it cannot be seen."""
     type_ = request.type
     worker_slots = type_.slots if slots is None or type_.slots == 0 else slots
@@ -316,8 +316,8 @@ def _file_error(choice: HostChoice, problems: Sequence[str]) -> ConfigurationErr
     return ConfigurationError(f"existing: {len(problems)} to mend with {choice.file}: {'; '.join(problems)}")
 
 
-def _other_holder(seen: Facts) -> Holder | None:
-    holder = Holder.parse(seen.lease)
+def _other_holder(seen: MachineFacts) -> Owner | None:
+    holder = Owner.parse(seen.lease)
     return holder if holder and holder.is_live(time.time()) and not is_dead_holder(holder) else None
 
 

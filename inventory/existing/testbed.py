@@ -18,7 +18,7 @@ from inventory import machines
 from inventory.existing import logins, ownership, survey
 from inventory.existing.hosts import ExistingOptions, HostChoice, choose_hosts
 from inventory.existing.logins import Login
-from inventory.existing.ownership import Holder
+from inventory.existing.ownership import Owner
 from inventory.existing.survey import SurveyedMachine, call_for_all, call_for_each
 from inventory.leases import registry
 from inventory.leases.registry import Lease
@@ -160,7 +160,7 @@ def _take_all(lease: Lease, seen: Sequence[SurveyedMachine]) -> tuple[Machine, .
     return machines
 
 
-def _take(machine: Machine, lease: Lease) -> Holder | None:
+def _take(machine: Machine, lease: Lease) -> Owner | None:
     """Take the machine for the lease, or return its holder."""
     with connect(machine) as remote:
         other = ownership.take(remote, lease)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scheduler_plugins.driver.plans import Plan
-from scheduler_plugins.model import Edge, Executor, Machine, Slot, Topology, executor_ranges
+from scheduler_plugins.driver.plans import PlacementPlan
+from scheduler_plugins.model import Edge, Executor, Slot, Topology, WorkerMachine, executor_ranges
 from scheduler_plugins.policies.initial_placement import sort_slots
 from scheduler_plugins.service.messages import PlacingScheduler, Request
 
@@ -113,7 +113,7 @@ def with_executors(topology: Topology, executors: Mapping[str, int]) -> Topology
 
 
 @dataclass
-class Cluster:
+class SchedulingCluster:
     """The input of a scheduler in one round, where it also places: Storm's Cluster and Topologies.
 
     `assignments`: by topology id; without an entry a topology has not been placed yet, or Nimbus hides its assignment,
@@ -173,7 +173,7 @@ class Cluster:
         ]
 
 
-def place_evenly(cluster: Cluster) -> None:
+def place_evenly(cluster: SchedulingCluster) -> None:
     """Storm's EvenScheduler: executors without a slot go round robin over free slots, one for each worker that is
     missing. Raises ValueError, as it does, for a topology that has more workers than it was submitted with."""
     for topology_id in cluster.needing_slots():
@@ -185,7 +185,7 @@ def place_evenly(cluster: Cluster) -> None:
         cluster.assign(topology_id, {e: slots[i % len(slots)] for i, e in enumerate(executors)} if slots else {})
 
 
-def place_by_default(cluster: Cluster) -> None:
+def place_by_default(cluster: SchedulingCluster) -> None:
     """Storm's DefaultScheduler: where something is to be placed, workers that have more or fewer executors than an even
     share are freed first; then as EvenScheduler."""
     for topology_id in cluster.needing_slots():
@@ -211,7 +211,7 @@ def _uneven(workers: Mapping[Slot, set[TaskRange]], executors: int, slots: int) 
     return freed
 
 
-def place_unplaced(cluster: Cluster, topology_id: str, slots: Mapping[int, Slot]) -> None:
+def place_unplaced(cluster: SchedulingCluster, topology_id: str, slots: Mapping[int, Slot]) -> None:
     """Place what has no slot, an executor into the slot of its first task; what has one stays. What `slots` does not
     name, or what cannot be had, stays unplaced."""
     owners = cluster.owners()
@@ -220,7 +220,7 @@ def place_unplaced(cluster: Cluster, topology_id: str, slots: Mapping[int, Slot]
     cluster.assign(topology_id, {e: slots[e[0]] for e in waiting if slots.get(e[0]) in usable})
 
 
-def place_planned(cluster: Cluster, plan: Plan, plans: Collection[Plan]) -> str | None:
+def place_planned(cluster: SchedulingCluster, plan: PlacementPlan, plans: Collection[PlacementPlan]) -> str | None:
     """Place a whole topology as planned. What another topology leaves by its own plan, one of `plans`, is taken from
     it: it waits without a slot for its own rebalance. Where a planned slot is not to be had nothing is moved:
     everything goes to where it was, and what cannot is placed evenly. Returns why, or None if all went as planned."""
@@ -238,24 +238,26 @@ def place_planned(cluster: Cluster, plan: Plan, plans: Collection[Plan]) -> str 
     return f"{f'another topology is in slot {gone}' if cluster.offers(gone) else lost}; nothing was moved"
 
 
-def held_by_another(cluster: Cluster, plan: Plan, plans: Collection[Plan]) -> Slot | None:
+def held_by_another(cluster: SchedulingCluster, plan: PlacementPlan, plans: Collection[PlacementPlan]) -> Slot | None:
     """A planned slot in which a worker of another topology is that does not leave it by any of `plans`."""
     return _not_to_be_had(cluster, plan, set(filter(cluster.offers, plan.after.values())), plans)
 
 
-def _not_to_be_had(cluster: Cluster, plan: Plan, wanted: set[Slot], plans: Collection[Plan]) -> Slot | None:
+def _not_to_be_had(
+    cluster: SchedulingCluster, plan: PlacementPlan, wanted: set[Slot], plans: Collection[PlacementPlan]
+) -> Slot | None:
     owners, left = cluster.owners(), _left(cluster, wanted, plans)
     mine = {slot for slot in wanted if cluster.offers(slot) and owners.get(slot, plan.topology_id) == plan.topology_id}
     return min(wanted - mine - left, key=str, default=None)
 
 
-def _left(cluster: Cluster, slots: set[Slot], plans: Collection[Plan]) -> set[Slot]:
+def _left(cluster: SchedulingCluster, slots: set[Slot], plans: Collection[PlacementPlan]) -> set[Slot]:
     """Return those that a topology is in and leaves by its plan."""
     offered = set(filter(cluster.offers, slots))
     return {slot for plan in plans for slot in offered & cluster.used(plan.topology_id) if plan.leaves(slot)}
 
 
-def is_as_planned(cluster: Cluster, plan: Plan) -> bool:
+def is_as_planned(cluster: SchedulingCluster, plan: PlacementPlan) -> bool:
     """Return whether every executor is where the plan wants it."""
     placed = cluster.assignments.get(plan.topology_id)
     return placed is not None and all(
@@ -264,7 +266,7 @@ def is_as_planned(cluster: Cluster, plan: Plan) -> bool:
     )
 
 
-def place_rest_evenly(cluster: Cluster) -> None:
+def place_rest_evenly(cluster: SchedulingCluster) -> None:
     """Place what has no slot as Storm's EvenScheduler does, in the workers that are missing, and where none is missing
     or can be had, in those that the topology has; move nothing."""
     for topology_id, topology in sorted(cluster.topologies.items()):
@@ -278,16 +280,16 @@ def place_rest_evenly(cluster: Cluster) -> None:
         place_unplaced(cluster, topology_id, _in_own_workers(cluster, topology_id))
 
 
-def _in_own_workers(cluster: Cluster, topology_id: str) -> dict[int, Slot]:
+def _in_own_workers(cluster: SchedulingCluster, topology_id: str) -> dict[int, Slot]:
     own = sorted((s for s in cluster.used(topology_id) if cluster.supervisor(s.machine)), key=str)
     waiting = cluster.unassigned(topology_id)
     return {first: own[i % len(own)] for i, (first, _) in enumerate(waiting)} if own else {}
 
 
-PLACING_HERE: Mapping[str, Callable[[Cluster], None]] = {"default": place_by_default, "even": place_evenly}
+PLACING_HERE: Mapping[str, Callable[[SchedulingCluster], None]] = {"default": place_by_default, "even": place_evenly}
 
 
-def place_by(scheduler: PlacingScheduler, cluster: Cluster) -> dict[str, str]:
+def place_by(scheduler: PlacingScheduler, cluster: SchedulingCluster) -> dict[str, str]:
     """Let one of Storm's schedulers do all placing of the round. Returns, by topology id, why executors are left
     without a slot. Raises SchedulerFailed, the cluster being as it was, and OnlyInNimbus."""
     if scheduler.name not in PLACING_HERE:
@@ -305,7 +307,7 @@ def place_by(scheduler: PlacingScheduler, cluster: Cluster) -> dict[str, str]:
     }
 
 
-def _why_unplaced(scheduler: PlacingScheduler, cluster: Cluster, topology: Topology, left: int) -> str:
+def _why_unplaced(scheduler: PlacingScheduler, cluster: SchedulingCluster, topology: Topology, left: int) -> str:
     free = sum(map(len, cluster.free_slots().values()))
     machines = sum(supervisor.alive for supervisor in cluster.supervisors)
     said = f"Storm does not say why; {free} slots are free on {machines} machines"
@@ -313,7 +315,9 @@ def _why_unplaced(scheduler: PlacingScheduler, cluster: Cluster, topology: Topol
     return f"{scheduler.name} left {of_all} without a slot: {said}"
 
 
-def request_of(cluster: Cluster, t: float, plans: Iterable[Plan], unplaced_why: Mapping[str, str]) -> Request:
+def request_of(
+    cluster: SchedulingCluster, t: float, plans: Iterable[PlacementPlan], unplaced_why: Mapping[str, str]
+) -> Request:
     """Return the request to the policy service in a round. `unplaced_why`: what Storm's own scheduler said of executors
     that it did not place, by topology id. Raises AmbiguousMachine."""
     planned = {plan.topology_id: plan for plan in plans}
@@ -336,12 +340,12 @@ def _edge_order(edge: Edge) -> tuple[str, str, str]:
     return edge.source, edge.stream, edge.target
 
 
-def _placement(cluster: Cluster, topology_id: str) -> dict[int, Slot]:
+def _placement(cluster: SchedulingCluster, topology_id: str) -> dict[int, Slot]:
     placed = sorted(cluster.assignments.get(topology_id, {}).items())
     return {task: slot for (first, last), slot in placed for task in range(first, last + 1)}
 
 
-def _machines(cluster: Cluster) -> tuple[Machine, ...]:
+def _machines(cluster: SchedulingCluster) -> tuple[WorkerMachine, ...]:
     """Return the cluster's machines, and those that it has lost and assignments name, with the ports in use."""
     names: dict[str, str] = {}
     machines, owners = [], cluster.owners()
@@ -354,5 +358,5 @@ def _machines(cluster: Cluster) -> tuple[Machine, ...]:
         ports = each.ports if each.alive else [slot.port for slot in owners if slot.machine == each.name]
         if each.alive or ports:
             is_there = each.alive and not each.blacklisted
-            machines.append(Machine(each.name, each.supervisor_id, tuple(sorted(ports)), is_there))
+            machines.append(WorkerMachine(each.name, each.supervisor_id, tuple(sorted(ports)), is_there))
     return tuple(machines)

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 
 from scheduler_plugins.driver.cluster import (
     Assignment,
-    Cluster,
+    SchedulingCluster,
     Supervisor,
     TaskRange,
     task_ranges,
@@ -39,7 +39,7 @@ class StormRefusal(Exception):
 class Scheduler(Protocol):
     """The scheduler in Nimbus; the bridge's is `rounds.Rounds`."""
 
-    def round(self, cluster: Cluster) -> None: ...
+    def round(self, cluster: SchedulingCluster) -> None: ...
 
     def after_round(self) -> None:
         """Work in the background: it may ask for rebalances."""
@@ -245,9 +245,9 @@ class Nimbus:
             record.since_s = {s: self.now_s if s in fresh else record.since_s[s] for s in set(after.values())}
             self._changes.append(AssignmentChange(self.now_s, topology_id, before, after))
 
-    def cluster(self, hidden: str | None = None) -> Cluster:
+    def cluster(self, hidden: str | None = None) -> SchedulingCluster:
         """Return what a scheduler is shown now, without the assignment of the topology `hidden`."""
-        return Cluster(
+        return SchedulingCluster(
             supervisors=tuple(sorted(map(self._seen, self._supervisors.values()), key=lambda s: s.supervisor_id)),
             topologies={
                 topology_id: replace(record.topology, uptime_s=int(self.now_s - record.launched_s))

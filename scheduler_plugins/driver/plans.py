@@ -10,7 +10,7 @@ from scheduler_plugins.service.messages import Answer, Change, PlacingScheduler
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlacementPlan:
     """A change to a placed topology, remembered from the decision to the scheduling round of the rebalance, in which
     Nimbus hides the topology's own assignment."""
 
@@ -24,19 +24,19 @@ class Plan:
     wait_s: int = 0  # that Nimbus waits before the rebalance
 
     @staticmethod
-    def of(answer: Answer, topology: Topology, change: Change) -> Plan:
+    def of(answer: Answer, topology: Topology, change: Change) -> PlacementPlan:
         numbers = {component.name: len(component.executors) for component in topology.components}
         executors = {name: number for name, number in change.executors.items() if numbers[name] != number}
         before = {**_placed_at_once(topology, change.placement), **topology.placement}
         after = {**before, **change.placement}
         names = (str(answer.decision_id), topology.topology_id, topology.name)
-        return Plan(*names, executors, before, after, None, answer.wait_s)
+        return PlacementPlan(*names, executors, before, after, None, answer.wait_s)
 
     @staticmethod
-    def anew(answer: Answer, topology: Topology) -> Plan:
+    def anew(answer: Answer, topology: Topology) -> PlacementPlan:
         """Return the plan in which the answer's scheduler places everything anew."""
         names = (str(answer.decision_id), topology.topology_id, topology.name)
-        return Plan(*names, {}, topology.placement, {}, answer.scheduler, answer.wait_s)
+        return PlacementPlan(*names, {}, topology.placement, {}, answer.scheduler, answer.wait_s)
 
     def changes_something(self, topology: Topology) -> bool:
         """True if Storm has something to rebalance: an executor's range or slot differs. An executor goes to the slot
@@ -62,7 +62,7 @@ def _placed_at_once(topology: Topology, slots: Mapping[int, Slot]) -> dict[int, 
 
 @dataclass
 class PlanUnderWay:
-    plan: Plan
+    plan: PlacementPlan
     began_s: float
     restored: bool = False  # a Nimbus before this one began it, so that nobody knows how far it came
     requested: bool = False  # this Nimbus has been asked for its rebalance
@@ -72,11 +72,11 @@ class Plans:
     """The plans under way, at most one a topology. `kept`: what a Nimbus that takes over will find; a plan that has
     ended is there until the next round, when Storm has stored what the round before has placed."""
 
-    def __init__(self, restored: Iterable[Plan], now_s: float) -> None:
+    def __init__(self, restored: Iterable[PlacementPlan], now_s: float) -> None:
         self._by_topology = {plan.topology_id: PlanUnderWay(plan, now_s, restored=True) for plan in restored}
         self.kept = self.all()
 
-    def begin(self, plan: Plan, now_s: float) -> PlanUnderWay:
+    def begin(self, plan: PlacementPlan, now_s: float) -> PlanUnderWay:
         entry = self._by_topology[plan.topology_id] = PlanUnderWay(plan, now_s)
         self.keep()
         return entry
@@ -87,10 +87,10 @@ class Plans:
     def entries(self) -> tuple[PlanUnderWay, ...]:
         return tuple(entry for _, entry in sorted(self._by_topology.items()))
 
-    def all(self) -> tuple[Plan, ...]:
+    def all(self) -> tuple[PlacementPlan, ...]:
         return tuple(entry.plan for entry in self.entries())
 
-    def end(self, plan: Plan) -> bool:
+    def end(self, plan: PlacementPlan) -> bool:
         """False if the plan had ended already."""
         entry = self._by_topology.get(plan.topology_id)
         return entry is not None and entry.plan is plan and bool(self._by_topology.pop(plan.topology_id))

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 from scheduler_plugins.driver.cluster import (
     AmbiguousMachine,
-    Cluster,
     OnlyInNimbus,
     SchedulerFailed,
+    SchedulingCluster,
     held_by_another,
     is_as_planned,
     place_by,
@@ -28,7 +28,7 @@ from scheduler_plugins.driver.cluster import (
     request_of,
 )
 from scheduler_plugins.driver.nimbus import Nimbus, StormRefusal
-from scheduler_plugins.driver.plans import Plan, Plans, PlanUnderWay
+from scheduler_plugins.driver.plans import PlacementPlan, Plans, PlanUnderWay
 from scheduler_plugins.model import Slot, Topology
 from scheduler_plugins.service.messages import Answer, Change, PlacingScheduler, Request
 from scheduler_plugins.service.policy_call import Outcome, Round, decide
@@ -91,7 +91,7 @@ class Rounds:
         service: Service,
         rebalance: Callable[[str, Mapping[str, int], int], None],
         clock: Callable[[], float],
-        restored: Sequence[Plan] = (),
+        restored: Sequence[PlacementPlan] = (),
         limit_s: float = PLAN_LIMIT_S,
     ) -> None:
         self.service, self.rebalance, self.clock, self.limit_s = service, rebalance, clock, limit_s
@@ -105,7 +105,7 @@ class Rounds:
         self._unplaced_why: dict[str, str] = {}  # by topology id
         self._scheduler_errors: dict[str, str] = {}  # by topology id, until the policy service has been told
 
-    def round(self, cluster: Cluster) -> None:
+    def round(self, cluster: SchedulingCluster) -> None:
         self._rounds += 1
         if self._reports:
             self._background.append(self._say_all)
@@ -132,7 +132,7 @@ class Rounds:
         fresh.events = self.events
         return fresh
 
-    def _carry_out_and_ask(self, cluster: Cluster) -> None:
+    def _carry_out_and_ask(self, cluster: SchedulingCluster) -> None:
         planned = {plan.topology_id for plan in self.plans.all()}
         self._carry_out_all(cluster)
         self._keep_what_was_not_planned(planned, cluster)
@@ -150,7 +150,7 @@ class Rounds:
         if not request.topologies:
             self._last_decision = None  # decisions of the next run are numbered from 1 again
 
-    def _apply_all(self, answer: Answer, request: Request, cluster: Cluster) -> None:
+    def _apply_all(self, answer: Answer, request: Request, cluster: SchedulingCluster) -> None:
         """Every plan of an answer is known before the first is begun: one topology may take what another leaves."""
         plans = []
         for topology_id, change in answer.topologies.items():
@@ -161,12 +161,14 @@ class Rounds:
                 self._report(answer.decision_id, topology_id, False, _bridge_failed(error))
         self._begin(plans, cluster)
 
-    def _place_at_once(self, answer: Answer, topology: Topology, change: Change, cluster: Cluster) -> list[Plan]:
+    def _place_at_once(
+        self, answer: Answer, topology: Topology, change: Change, cluster: SchedulingCluster
+    ) -> list[PlacementPlan]:
         """Place what has no slot and can have its new one now; return what is left to do, if anything."""
         if self._is_refused_as_under_way(answer, topology):
             return []
         place_unplaced(cluster, topology.topology_id, change.placement)
-        plan = Plan.of(answer, topology, change)
+        plan = PlacementPlan.of(answer, topology, change)
         waits = any(first in change.placement for first, _ in cluster.unassigned(topology.topology_id))
         if waits or plan.changes_something(topology):
             return [plan]
@@ -180,7 +182,7 @@ class Rounds:
             self._report(decision_id, topology_id, False, "refused: an earlier change is still under way")
         return topology.rebalancing
 
-    def _delegate(self, answer: Answer, request: Request, cluster: Cluster) -> None:
+    def _delegate(self, answer: Answer, request: Request, cluster: SchedulingCluster) -> None:
         """Another scheduler places where the answer says so; what it is to place anew waits for its rebalance."""
         if answer.scheduler is None:
             self._unplaced_why = {}
@@ -188,19 +190,19 @@ class Rounds:
             self._place_wholly(answer.scheduler, cluster)
             for topology in map(request.topology, answer.rebalance):
                 if not self._is_refused_as_under_way(answer, topology):
-                    self._begin([Plan.anew(answer, topology)], cluster)
+                    self._begin([PlacementPlan.anew(answer, topology)], cluster)
 
-    def _place_wholly(self, scheduler: PlacingScheduler, cluster: Cluster) -> None:
+    def _place_wholly(self, scheduler: PlacingScheduler, cluster: SchedulingCluster) -> None:
         before, self._unplaced_why = self._unplaced_why, place_by(scheduler, cluster)
         for topology_id, why in self._unplaced_why.items():
             if why != before.get(topology_id):
                 self._event("unplaced", why, topology=topology_id)
 
-    def _begin(self, plans: Sequence[Plan], cluster: Cluster) -> None:
+    def _begin(self, plans: Sequence[PlacementPlan], cluster: SchedulingCluster) -> None:
         for entry in [self.plans.begin(plan, self.clock()) for plan in plans]:
             self._request_unless_held(entry, cluster)
 
-    def _request_unless_held(self, entry: PlanUnderWay, cluster: Cluster) -> None:
+    def _request_unless_held(self, entry: PlanUnderWay, cluster: SchedulingCluster) -> None:
         """A slot that another topology is in, and does not leave by a plan of its own, may become free yet."""
         held = held_by_another(cluster, entry.plan, self.plans.all())
         if held is not None:
@@ -221,7 +223,7 @@ class Rounds:
             else:
                 self._abort(plan, f"Nimbus refused the rebalance: {error}")
 
-    def _carry_out_all(self, cluster: Cluster) -> None:
+    def _carry_out_all(self, cluster: SchedulingCluster) -> None:
         """Each plan on its own: one that fails leaves its topology where it was, and the others are carried out."""
         failure: SchedulerFailed | None = None
         for entry in self.plans.entries():
@@ -238,7 +240,7 @@ class Rounds:
         if failure is not None:
             raise failure
 
-    def _keep_what_was_not_planned(self, planned: Collection[str], cluster: Cluster) -> None:
+    def _keep_what_was_not_planned(self, planned: Collection[str], cluster: SchedulingCluster) -> None:
         """A rebalance of which there is no plan (a person's, or one that was given up) moves nothing: it is no
         submission."""
         for topology_id in sorted(self._slots.keys() & cluster.topologies.keys()):
@@ -246,7 +248,7 @@ class Rounds:
                 log.warning("%s is rebalanced without a plan: everything stays where it was", topology_id)
                 place_unplaced(cluster, topology_id, self._slots[topology_id])
 
-    def _carry_out(self, entry: PlanUnderWay, cluster: Cluster) -> None:
+    def _carry_out(self, entry: PlanUnderWay, cluster: SchedulingCluster) -> None:
         plan, topology = entry.plan, cluster.topologies.get(entry.plan.topology_id)
         if topology is None:
             self._abort(plan, "the topology is gone")
@@ -271,7 +273,7 @@ class Rounds:
             # An ordinary tick after Nimbus has changed the executors: the round of the rebalance is yet to come.
             self._place(plan, cluster)
 
-    def _place(self, plan: Plan, cluster: Cluster) -> str | None:
+    def _place(self, plan: PlacementPlan, cluster: SchedulingCluster) -> str | None:
         """Returns why it did not go as planned."""
         if plan.scheduler is None:
             return place_planned(cluster, plan, self.plans.all())
@@ -283,7 +285,7 @@ class Rounds:
             raise
         return self._unplaced_why.get(plan.topology_id)
 
-    def _abort(self, plan: Plan, message: str) -> None:
+    def _abort(self, plan: PlacementPlan, message: str) -> None:
         if self.plans.end(plan):
             self._report(plan.decision_id, plan.topology_id, False, message)
 
@@ -311,13 +313,13 @@ class Rounds:
         log.error("decision %s for %s cannot be carried out", decision_id, topology_id, exc_info=error)
         self._event("fallback", _bridge_failed(error))
 
-    def _scheduler_failed(self, failure: SchedulerFailed, cluster: Cluster) -> None:
+    def _scheduler_failed(self, failure: SchedulerFailed, cluster: SchedulingCluster) -> None:
         """Note it; nothing is placed in its stead: that would be another scheduler's result."""
         log.warning("the scheduler that the policy chose failed: %s", failure)
         self._event("scheduler_failed", str(failure), frames=failure.frames)
         self._scheduler_errors = dict.fromkeys(cluster.topologies, str(failure))
 
-    def _fall_back(self, reason: str, cluster: Cluster) -> None:
+    def _fall_back(self, reason: str, cluster: SchedulingCluster) -> None:
         """Without a topology there is nothing to place and no run to spoil."""
         log.warning("fallback: %s", reason)
         if cluster.topologies:
@@ -337,7 +339,7 @@ def _bridge_failed(error: Exception) -> str:
     return f"the bridge failed: {type(error).__name__}: {error}"
 
 
-def _is_cut_as_planned(plan: Plan, topology: Topology) -> bool:
+def _is_cut_as_planned(plan: PlacementPlan, topology: Topology) -> bool:
     numbers = {component.name: len(component.executors) for component in topology.components}
     return all(numbers[name] == number for name, number in plan.executors.items())
 

@@ -22,7 +22,7 @@ class PolicyError(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class PolicyEntry:
     """A policy: its function, its frozen dataclass of parameters, the scale events that it answers.
 
     `reads_rates`: it decides nothing on an event without fresh rates. `is_host`: a scheduler in Nimbus places instead
@@ -36,19 +36,23 @@ class Entry:
     is_host: bool = False
 
 
-POLICIES: Mapping[str, Entry] = {
-    "ds2": Entry(ds2.decide, ds2.Parameters, frozenset({"reschedule"}), reads_rates=True),
-    "even": Entry(even.decide, even.Parameters, frozenset({"scale_out", "reschedule"})),
-    "foreign": Entry(foreign.decide, foreign.Parameters, frozenset({"scale_out", "reschedule"}), is_host=True),
-    "greedy": Entry(greedy.decide, greedy.Parameters, frozenset({"reschedule"}), reads_rates=True),
-    "metis": Entry(metis.decide, metis.Parameters, frozenset({"reschedule"}), reads_rates=True),
-    "round_robin": Entry(round_robin.decide, round_robin.Parameters, frozenset({"scale_out", "scale_in"})),
-    "stela": Entry(stela.decide, stela.Parameters, frozenset({"scale_out", "scale_in"}), reads_rates=True),
-    "storm": Entry(storm.decide, storm.Parameters, frozenset({"scale_out", "reschedule"}), is_host=True),
+POLICIES: Mapping[str, PolicyEntry] = {
+    "ds2": PolicyEntry(ds2.decide, ds2.Ds2Parameters, frozenset({"reschedule"}), reads_rates=True),
+    "even": PolicyEntry(even.decide, even.EvenParameters, frozenset({"scale_out", "reschedule"})),
+    "foreign": PolicyEntry(
+        foreign.decide, foreign.ForeignParameters, frozenset({"scale_out", "reschedule"}), is_host=True
+    ),
+    "greedy": PolicyEntry(greedy.decide, greedy.GreedyParameters, frozenset({"reschedule"}), reads_rates=True),
+    "metis": PolicyEntry(metis.decide, metis.MetisParameters, frozenset({"reschedule"}), reads_rates=True),
+    "round_robin": PolicyEntry(
+        round_robin.decide, round_robin.RoundRobinParameters, frozenset({"scale_out", "scale_in"})
+    ),
+    "stela": PolicyEntry(stela.decide, stela.StelaParameters, frozenset({"scale_out", "scale_in"}), reads_rates=True),
+    "storm": PolicyEntry(storm.decide, storm.StormParameters, frozenset({"scale_out", "reschedule"}), is_host=True),
     **{
-        name: Entry(
+        name: PolicyEntry(
             functools.partial(topology_aware.decide, strategy=strategy),
-            topology_aware.Parameters,
+            topology_aware.TopologyAwareParameters,
             frozenset({"scale_out"}),
             reads_rates=strategy.by_load,
         )

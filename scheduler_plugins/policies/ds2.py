@@ -45,7 +45,7 @@ Needs = Mapping[str, int]  # component → executors
 
 
 @dataclass(frozen=True)
-class Parameters:
+class Ds2Parameters:
     utilisation: float = 0.8
     activation: int = 6
     initial: initial_placement.InitialRule = "round_robin"
@@ -58,7 +58,7 @@ class Parameters:
             raise ValueError(f"utilisation is {self.utilisation!r}; allowed is a number above 0, at most 1")
 
 
-def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+def decide(observation: Observation, memory: Memory, parameters: Ds2Parameters = Ds2Parameters()) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
     observation = initial_placement.with_slots(observation)
     is_asked = scaling.is_asked(observation)
@@ -81,7 +81,7 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
     return Decision(executors, placement, memory=new_memory, settled=is_asked, reason=reason)
 
 
-class Proposal(NamedTuple):
+class ParallelismProposal(NamedTuple):
     """A proposal for one topology."""
 
     executors: Needs  # of components that change
@@ -91,8 +91,8 @@ class Proposal(NamedTuple):
 
 
 def _proposal_for(
-    topology: Topology, before: Iterable[Needs], offered: Collection[Slot], parameters: Parameters, *, at_once: bool
-) -> Proposal:
+    topology: Topology, before: Iterable[Needs], offered: Collection[Slot], parameters: Ds2Parameters, *, at_once: bool
+) -> ParallelismProposal:
     """Propose more executors at once, and fewer where the event requests it or enough decisions in a row needed no
     more.
 
@@ -107,14 +107,16 @@ def _proposal_for(
             scaling.samples_problem(topology.samples_age_s, parameters.max_samples_age_s) or topology.window_fault or ""
         )
     if why:
-        return Proposal({}, list(before), f"{topology.name}: {why}", why)
+        return ParallelismProposal({}, list(before), f"{topology.name}: {why}", why)
     needs = [*before, needed_executors(topology, parameters.utilisation)][-parameters.activation :]
     numbers = {component.name: len(component.executors) for component in topology.components}
     maxima = {name: max(each.get(name, numbers[name]) for each in needs) for name in needs[-1]}
     may_shrink = at_once or len(needs) == parameters.activation
     changes = {name: n for name, n in maxima.items() if n > numbers[name] or (may_shrink and n < numbers[name])}
     words = ", ".join(f"{name} {numbers[name]}→{number}" for name, number in changes.items())
-    return Proposal(changes, [], f"{topology.name}: {words}") if changes else Proposal({}, needs, "")
+    return (
+        ParallelismProposal(changes, [], f"{topology.name}: {words}") if changes else ParallelismProposal({}, needs, "")
+    )
 
 
 def needed_executors(topology: Topology, utilisation: float) -> dict[str, int]:

@@ -19,7 +19,7 @@ import numpy as np
 from scheduler_plugins.model import Topology
 
 if TYPE_CHECKING:
-    from scheduler_plugins.policies.stela import Parameters
+    from scheduler_plugins.policies.stela import StelaParameters
 
 
 class ComponentGraph:
@@ -188,7 +188,7 @@ class PathSums:
 
 
 @dataclass(frozen=True)
-class Flow:
+class EtpFlow:
     """A topology's rates as in Stela, in tuples/s; `inflow` is by (source, target) as emitted towards the target."""
 
     processing: Mapping[str, float]
@@ -222,13 +222,13 @@ class Flow:
         return SinkSets(graph, processing, self.sinks, blocked)
 
 
-def topology_flow(topology: Topology, rules: Parameters) -> Flow:
+def topology_flow(topology: Topology, rules: StelaParameters) -> EtpFlow:
     """Return measured rates of a topology; an unmeasured rate counts as none."""
     components = [c for c in topology.components if c.kind != "system"]
     inflow: dict[tuple[str, str], float] = {}
     for edge in topology.edges:
         inflow[edge.source, edge.target] = inflow.get((edge.source, edge.target), 0.0) + (edge.tuples_per_s or 0.0)
-    return Flow(
+    return EtpFlow(
         processing={c.name: (c.emitted_per_s if c.kind == "spout" else c.executed_per_s) or 0.0 for c in components},
         inflow=inflow,
         executors={c.name: len(c.executors) for c in components},
@@ -241,13 +241,13 @@ def topology_flow(topology: Topology, rules: Parameters) -> Flow:
     )
 
 
-def is_congested(input_rate: float, processing: float, saturated: bool, rules: Parameters) -> bool:
+def is_congested(input_rate: float, processing: float, saturated: bool, rules: StelaParameters) -> bool:
     """Return whether the input rate is above `congestion_rate` × processing rate (SP II-C, ST algorithm 1)."""
     is_over = input_rate > rules.congestion_rate * processing
     return is_over or (saturated and rules.congestion == "bounded_queues")
 
 
-def congested_components(flow: Flow, rules: Parameters) -> set[int]:
+def congested_components(flow: EtpFlow, rules: StelaParameters) -> set[int]:
     """Return the numbers of the congested components."""
     inputs: dict[str, list[float]] = {name: [] for name in flow.numbers}
     for (_, target), rate in flow.inflow.items():
@@ -259,7 +259,7 @@ def congested_components(flow: Flow, rules: Parameters) -> set[int]:
     }
 
 
-def component_etps(flow: Flow, blocked: set[int], shared_sink: str = "once") -> dict[str, float]:
+def component_etps(flow: EtpFlow, blocked: set[int], shared_sink: str = "once") -> dict[str, float]:
     """Return component → share of the throughput that it reaches on paths without a congested one (SP II-D, algorithm
     1).
 
@@ -273,7 +273,7 @@ def component_etps(flow: Flow, blocked: set[int], shared_sink: str = "once") -> 
     return {name: paths.throughput(number) / total for name, number in flow.numbers.items()}
 
 
-def measured_etps(topology: Topology, rules: Parameters) -> dict[str, float]:
+def measured_etps(topology: Topology, rules: StelaParameters) -> dict[str, float]:
     """Return component → its measured ETP, without Storm's own components."""
     flow = topology_flow(topology, rules)
     return component_etps(flow, congested_components(flow, rules), rules.shared_sink)

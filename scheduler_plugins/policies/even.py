@@ -16,7 +16,7 @@ from scheduler_plugins.policies.parameters import check_parameters, check_whole_
 
 
 @dataclass(frozen=True)
-class Parameters:
+class EvenParameters:
     rebalance: bool = False
     initial: initial_placement.InitialRule = "round_robin"
     wait_s: int = 0
@@ -28,7 +28,7 @@ class Parameters:
             raise ValueError(f"wait_s is {self.wait_s} and rebalance is false; allowed is 0: without one nothing waits")
 
 
-def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+def decide(observation: Observation, memory: Memory, parameters: EvenParameters = EvenParameters()) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
     if first is not None or observation.event is None or observation.event.kind == "scale_in":
         return first or Decision(memory=memory)

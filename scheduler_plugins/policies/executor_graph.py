@@ -17,7 +17,7 @@ from itertools import chain
 
 import numpy as np
 
-from scheduler_plugins.model import Executor, Machine, Slot, Topology
+from scheduler_plugins.model import Executor, Slot, Topology, WorkerMachine
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, Numbers, Pairs, graph_of_pairs
 from scheduler_plugins.policies.initial_placement import executor_slots
 
@@ -76,7 +76,7 @@ class ExecutorGraph:
         return ""
 
 
-def executor_graph(topology: Topology, machines: Sequence[Machine], taken: Collection[Slot]) -> ExecutorGraph:
+def executor_graph(topology: Topology, machines: Sequence[WorkerMachine], taken: Collection[Slot]) -> ExecutorGraph:
     """Build the graph of a topology. `taken`: slots that other topologies have, or will get."""
     unsorted = chain.from_iterable(component.executors for component in topology.components)
     executors = tuple(sorted(unsorted, key=lambda executor: executor.first_task))

@@ -21,7 +21,7 @@ CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
 
 @dataclass(frozen=True)
-class Parameters:
+class ForeignParameters:
     scheduler: str = ""  # of the variant's code; the harness adds it
     rebalance: bool = False
     conf: Mapping[str, Any] = field(default_factory=dict)  # laid over Nimbus' conf and the topologies'
@@ -35,7 +35,7 @@ class Parameters:
         check_parameters(self)
 
 
-def decide(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
+def decide(observation: Observation, memory: Memory, parameters: ForeignParameters) -> Decision:
     name = parameters.scheduler
     decision = delegate(observation, memory, FOREIGN, parameters.conf, rebalance=parameters.rebalance, called=name)
     return replace(decision, scheduler_class=name)

@@ -43,7 +43,7 @@ from scheduler_plugins.policies.executor_graph import ExecutorGraph, cpu_loads, 
 from scheduler_plugins.policies.pairwise import ROUNDING, Names, NoRoom, pairwise_bins
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 from scheduler_plugins.policies.relocation import Labels, Relocation, relocation
-from scheduler_plugins.policies.traffic_placement import Proposal, decide_by_traffic
+from scheduler_plugins.policies.traffic_placement import PlacementProposal, decide_by_traffic
 
 BOUNDS = {
     "alpha": (0.0, 1.0),
@@ -59,7 +59,7 @@ EXECUTORS = Names("executor", "executors", "worker")
 
 
 @dataclass(frozen=True)
-class Parameters:
+class GreedyParameters:
     alpha: float = 0.0
     beta: float = 0.5
     gamma: float = 1.1
@@ -78,14 +78,14 @@ class Parameters:
         check_whole_number("window_s", self.window_s, *scaling.WINDOW_BOUNDS_S)
 
 
-def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+def decide(observation: Observation, memory: Memory, parameters: GreedyParameters = GreedyParameters()) -> Decision:
     return decide_by_traffic(observation, memory, parameters, partial(_propose, parameters=parameters))
 
 
-def _propose(graph: ExecutorGraph, observation: Observation, parameters: Parameters) -> Proposal:
+def _propose(graph: ExecutorGraph, observation: Observation, parameters: GreedyParameters) -> PlacementProposal:
     loads, components = cpu_loads(graph)
     if components:
-        return Proposal(f"refused: no CPU time is on record of executors of {', '.join(components)}")
+        return PlacementProposal(f"refused: no CPU time is on record of executors of {', '.join(components)}")
     count = min(graph.topology.workers, sum(map(len, graph.slots)), len(graph.executors))
     vertices, workers = graph.busy(), np.full(len(graph.executors), -1)
     cores = {machine.name: machine.cores or inf for machine in observation.machines}
@@ -102,22 +102,22 @@ def _propose(graph: ExecutorGraph, observation: Observation, parameters: Paramet
         worker_loads = np.bincount(workers[vertices], loads[vertices], count).astype(np.float64)
         nodes = _machines_of_workers(graph, workers, worker_loads, capacity, in_use, parameters)
     except NoRoom as error:
-        return Proposal(f"declined: greedy finds no place: {error}")
+        return PlacementProposal(f"declined: greedy finds no place: {error}")
     change = relocation(graph, workers, nodes, parameters.labels, worker_loads, capacity - in_use)
     relieved = _relieved_machines(graph, change, loads, observation, parameters)
     limit = change.before * (1 - parameters.threshold_percent / 100)
     if relieved or (change.after <= limit and change.after < change.before):
         why = f"{', '.join(relieved)} relieved; " if relieved else ""
-        return Proposal(f"greedy: {why}{change.words()}", change.placement)
+        return PlacementProposal(f"greedy: {why}{change.words()}", change.placement)
     fewer = f"{parameters.threshold_percent:g} % fewer tuples"
-    return Proposal(f"kept: not {fewer}, and no overloaded machine would have less to do: {change.words()}")
+    return PlacementProposal(f"kept: not {fewer}, and no overloaded machine would have less to do: {change.words()}")
 
 
 def greedy_parts(
     graph: CommunicationGraph,
     count: int,
     executors: int,
-    parameters: Parameters,
+    parameters: GreedyParameters,
     names: Names = EXECUTORS,
 ) -> Integers:
     """Return the worker, 0 to count - 1, of each vertex; its weight is its load. `executors`: the number in all, also
@@ -130,7 +130,12 @@ def greedy_parts(
 
 
 def _machines_of_workers(
-    graph: ExecutorGraph, workers: Integers, loads: Numbers, capacity: Numbers, in_use: Numbers, parameters: Parameters
+    graph: ExecutorGraph,
+    workers: Integers,
+    loads: Numbers,
+    capacity: Numbers,
+    in_use: Numbers,
+    parameters: GreedyParameters,
 ) -> Integers:
     """Return the number of each worker's machine. `loads`: of workers; `capacity`: cores of machines, of which others
     have `in_use`."""
@@ -154,7 +159,7 @@ def machines_to_use(workers: int, slots: Integers, beta: float) -> int:
 
 
 def _relieved_machines(
-    graph: ExecutorGraph, change: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
+    graph: ExecutorGraph, change: Relocation, loads: Numbers, observation: Observation, parameters: GreedyParameters
 ) -> list[str]:
     """Return overloaded machines whose executors of this topology would use less."""
     in_use: Mapping[str, float | None] = machine_loads(observation.topologies)

@@ -21,11 +21,11 @@ from scheduler_plugins.model import (
     Component,
     Decision,
     Executor,
-    Machine,
     Memory,
     Observation,
     Slot,
     Topology,
+    WorkerMachine,
     living_slots,
     topologies_to_place,
     unplaced_tasks,
@@ -41,12 +41,12 @@ def place_topology(topology: Topology, slots: Sequence[Slot]) -> dict[int, Slot]
 TOO_FEW_SLOTS = "fewer slots than topologies: nothing is dealt out again"
 
 
-def has_slot_for_each(topologies: Iterable[Topology], machines: Iterable[Machine]) -> bool:
+def has_slot_for_each(topologies: Iterable[Topology], machines: Iterable[WorkerMachine]) -> bool:
     """Return whether the living machines have a slot for every topology that is in one now."""
     return len(sort_slots(free_slots(machines, ()))) >= sum(bool(topology.placement) for topology in topologies)
 
 
-def place_all(topologies: Sequence[Topology], machines: Iterable[Machine]) -> dict[str, dict[int, Slot]]:
+def place_all(topologies: Sequence[Topology], machines: Iterable[WorkerMachine]) -> dict[str, dict[int, Slot]]:
     """Deal everything out again over the living ones of `machines`: topology id → task → slot that changes.
 
     Each topology leaves one slot for each that follows it. With fewer slots than topologies, those that run nowhere are
@@ -67,7 +67,7 @@ def place_all(topologies: Sequence[Topology], machines: Iterable[Machine]) -> di
     return placements
 
 
-def place_missing(topology: Topology, machines: Sequence[Machine], taken: Iterable[Slot]) -> dict[int, Slot]:
+def place_missing(topology: Topology, machines: Sequence[WorkerMachine], taken: Iterable[Slot]) -> dict[int, Slot]:
     """Place executors without a slot over free slots up to `workers`, or else over the topology's present slots."""
     tasks = set(unplaced_tasks(topology))
     ranges = [(e.first_task, e.last_task) for c in topology.components for e in c.executors if e.first_task in tasks]
@@ -87,7 +87,7 @@ def round_robin(ranges: Iterable[tuple[int, int]], slots: Sequence[Slot]) -> dic
     }
 
 
-def free_slots(machines: Iterable[Machine], taken: Iterable[Slot]) -> dict[str, list[Slot]]:
+def free_slots(machines: Iterable[WorkerMachine], taken: Iterable[Slot]) -> dict[str, list[Slot]]:
     """Return supervisor id → free slots by port, of living machines."""
     slots_in_use = set(taken)
     slots = {m.supervisor_id: [Slot(m.name, port) for port in sorted(m.ports)] for m in machines if m.alive}
@@ -161,7 +161,7 @@ def with_slots(observation: Observation) -> Observation:
 
 
 def _place_initially(
-    topology: Topology, machines: Sequence[Machine], taken: set[Slot], initial: InitialRule
+    topology: Topology, machines: Sequence[WorkerMachine], taken: set[Slot], initial: InitialRule
 ) -> tuple[dict[int, Slot], str]:
     round_robin = place_missing(topology, machines, taken)
     if initial == "round_robin" or topology.placement:
@@ -175,7 +175,7 @@ def _place_initially(
     return one_component_per_machine(topology, empty_machines), "one component a machine"
 
 
-def one_component_per_machine(topology: Topology, machines: Sequence[Machine]) -> dict[int, Slot]:
+def one_component_per_machine(topology: Topology, machines: Sequence[WorkerMachine]) -> dict[int, Slot]:
     """Return task → slot over `machines`, empty ones and at least as many as components; `workers` slots shared
     evenly."""
     machines_of = _share_machines(_operators(topology), sorted(machines, key=lambda m: m.supervisor_id))
@@ -190,7 +190,9 @@ def one_component_per_machine(topology: Topology, machines: Sequence[Machine]) -
     return placement | round_robin(system, worker_slots)
 
 
-def _share_machines(components: Sequence[Component], machines: Sequence[Machine]) -> dict[str, list[Machine]]:
+def _share_machines(
+    components: Sequence[Component], machines: Sequence[WorkerMachine]
+) -> dict[str, list[WorkerMachine]]:
     counts = dict.fromkeys((c.name for c in components), 1)
     executors = {c.name: len(c.executors) for c in components}
     for _ in range(len(machines) - len(components)):

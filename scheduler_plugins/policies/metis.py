@@ -35,13 +35,13 @@ from scheduler_plugins.policies.metis_process import MetisProcess, NoAnswer, Pym
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 from scheduler_plugins.policies.partition import LARGEST_SEED, MetisOptions, Objective, metis_parts
 from scheduler_plugins.policies.relocation import Labels, relocation
-from scheduler_plugins.policies.traffic_placement import Proposal, decide_by_traffic
+from scheduler_plugins.policies.traffic_placement import PlacementProposal, decide_by_traffic
 
 BOUNDS = {"imbalance": (1.001, 100.0), "least_saving_percent": (0.0, 100.0), "rest_s": (1.0, LONGEST_ROUND_S)}
 
 
 @dataclass(frozen=True)
-class Parameters:
+class MetisParameters:
     objective: Objective = "vol"  # as the paper ran it
     imbalance: float = 1.03  # of the heaviest part: METIS' aim, and its default
     vertex_weight: Literal["tuples", "one", "cpu"] = "tuples"
@@ -59,15 +59,17 @@ class Parameters:
         check_whole_number("window_s", self.window_s, *scaling.WINDOW_BOUNDS_S)
 
 
-def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+def decide(observation: Observation, memory: Memory, parameters: MetisParameters = MetisParameters()) -> Decision:
     with MetisProcess() as metis:
         return decide_by_traffic(observation, memory, parameters, partial(_propose, parameters=parameters, metis=metis))
 
 
-def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parameters, metis: MetisProcess) -> Proposal:
+def _propose(
+    graph: ExecutorGraph, _observation: Observation, parameters: MetisParameters, metis: MetisProcess
+) -> PlacementProposal:
     weights = _vertex_weights(graph, parameters)
     if isinstance(weights, str):
-        return Proposal(f"refused: {weights}")
+        return PlacementProposal(f"refused: {weights}")
     vertices = graph.busy()
     count = min(len(graph.slots), graph.topology.workers, len(vertices))
     what = f"{len(vertices)} executors in {count} parts"
@@ -75,11 +77,13 @@ def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parame
     try:
         partition = metis_parts(graph.subgraph(vertices, weights[vertices]), count, options, metis)
     except PymetisMissing as error:
-        return Proposal(f"refused: {error}; install it on the master, or choose another policy")
+        return PlacementProposal(f"refused: {error}; install it on the master, or choose another policy")
     except NoAnswer as error:
-        return Proposal(f"declined, no partition for {what}: {error}")
+        return PlacementProposal(f"declined, no partition for {what}: {error}")
     if not partition.is_sound:
-        return Proposal(f"declined, METIS {parameters.objective} finds no balance for {what}: {partition.words}")
+        return PlacementProposal(
+            f"declined, METIS {parameters.objective} finds no balance for {what}: {partition.words}"
+        )
     workers = np.full(len(graph.executors), -1)
     workers[vertices] = partition.parts
     change = relocation(graph, workers, np.arange(count), parameters.labels)
@@ -88,11 +92,11 @@ def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parame
     words = f"{what} (METIS {parameters.objective}, imbalance {balance:.2f}{why}); {change.words()}"
     least_percent = parameters.least_saving_percent
     if least_percent is not None and change.saving_percent() < least_percent:
-        return Proposal(f"declined, less than {least_percent:g} % are saved: {words}")
-    return Proposal(words, change.placement)
+        return PlacementProposal(f"declined, less than {least_percent:g} % are saved: {words}")
+    return PlacementProposal(words, change.placement)
 
 
-def _vertex_weights(graph: ExecutorGraph, parameters: Parameters) -> Numbers | str:
+def _vertex_weights(graph: ExecutorGraph, parameters: MetisParameters) -> Numbers | str:
     """Return the weight of each executor, or why there are none."""
     if parameters.vertex_weight == "tuples":
         return graph.processed

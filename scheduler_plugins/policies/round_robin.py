@@ -18,7 +18,7 @@ from scheduler_plugins.policies.parameters import check_parameters
 
 
 @dataclass(frozen=True)
-class Parameters:
+class RoundRobinParameters:
     machines: Literal["random"] | Sequence[str] = "random"  # the machines that leave, in this order
     seed: int = 0  # of the draw
     initial: initial_placement.InitialRule = "round_robin"
@@ -36,7 +36,9 @@ def _is_names(value: object) -> bool:
     return is_list and isinstance(value, Sequence) and 0 < len(set(value)) == len(value)
 
 
-def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+def decide(
+    observation: Observation, memory: Memory, parameters: RoundRobinParameters = RoundRobinParameters()
+) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
     if first is not None or observation.event is None:
         return first or Decision(memory=memory)
@@ -45,7 +47,7 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
     return _scale_in(observation, memory, parameters)
 
 
-def _scale_in(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
+def _scale_in(observation: Observation, memory: Memory, parameters: RoundRobinParameters) -> Decision:
     leave = observation.event.leave if observation.event else 0
     candidates = sorted(machine.name for machine in scaling.living_machines(observation))
     if parameters.machines == "random":

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from scheduler_plugins.model import Decision, Machine, Memory, Observation, Slot, Topology
+from scheduler_plugins.model import Decision, Memory, Observation, Slot, Topology, WorkerMachine
 from scheduler_plugins.policies import initial_placement
 
 
@@ -57,7 +57,7 @@ def window_remark(observation: Observation, window_s: float) -> str:
 WINDOW_BOUNDS_S = (10, 600)  # of rates: one reading of SP's, and twice the authors' code
 
 
-def living_machines(observation: Observation) -> tuple[Machine, ...]:
+def living_machines(observation: Observation) -> tuple[WorkerMachine, ...]:
     """Return machines that can be chosen to leave: a dead one has left already, whatever the decision."""
     return tuple(machine for machine in observation.machines if machine.alive)
 
@@ -91,7 +91,7 @@ def refuse_scale_in(memory: Memory, why: str) -> Decision:
 SlotsRule = Literal["per_machine", "per_machine_floor", "with_new"]
 
 
-def joined_machines(observation: Observation) -> tuple[tuple[Machine, ...], int]:
+def joined_machines(observation: Observation) -> tuple[tuple[WorkerMachine, ...], int]:
     """Return the machines that joined and are alive, and the number of other living machines.
 
     A lost machine still counts in SP's "machines before", but executors cannot be averaged over it.
@@ -114,7 +114,7 @@ def executors_for_new_machines(topology: Topology, machines_before: int, machine
 
 
 def slots_by_topology(
-    machines: Sequence[Machine], topologies: Sequence[Topology], wanted: Mapping[str, int]
+    machines: Sequence[WorkerMachine], topologies: Sequence[Topology], wanted: Mapping[str, int]
 ) -> dict[str, list[Slot]]:
     """Return topology id → a slot on `machines` for each executor `wanted` there, or none where all are taken.
 

@@ -41,9 +41,18 @@ from heapq import heappop, heappush
 from math import fsum, inf
 from typing import Any, Literal
 
-from scheduler_plugins.model import Decision, Executor, Machine, Memory, Observation, Slot, Topology, executor_ranges
+from scheduler_plugins.model import (
+    Decision,
+    Executor,
+    Memory,
+    Observation,
+    Slot,
+    Topology,
+    WorkerMachine,
+    executor_ranges,
+)
 from scheduler_plugins.policies import etp, initial_placement, scaling
-from scheduler_plugins.policies.etp import Flow, congested_components, is_congested, topology_flow
+from scheduler_plugins.policies.etp import EtpFlow, congested_components, is_congested, topology_flow
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 
 PAPER_PARAMETERS: Mapping[str, Any] = {
@@ -69,13 +78,13 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def assign_executors(topology: Topology, slots: int, rules: Parameters) -> dict[str, int]:
+def assign_executors(topology: Topology, slots: int, rules: StelaParameters) -> dict[str, int]:
     """Return component → executors, for those that grow when `slots` executors are added one by one."""
     counts = Counter(choose_targets(topology, slots, rules))
     return {c.name: len(c.executors) + counts[c.name] for c in topology.components if counts[c.name]}
 
 
-def choose_targets(topology: Topology, slots: int, rules: Parameters) -> list[str]:
+def choose_targets(topology: Topology, slots: int, rules: StelaParameters) -> list[str]:
     """Return the component of each added executor, in the order of SP's iterations."""
     flow = topology_flow(topology, rules)
     spouts = [c.name for c in topology.components if c.kind == "spout"]
@@ -90,7 +99,7 @@ def choose_targets(topology: Topology, slots: int, rules: Parameters) -> list[st
 class ExecutorAssignment:
     """Rates and candidates after the executors added so far. Components have their number in the flow."""
 
-    def __init__(self, flow: Flow, room: Mapping[str, int], spouts: Iterable[str], rules: Parameters) -> None:
+    def __init__(self, flow: EtpFlow, room: Mapping[str, int], spouts: Iterable[str], rules: StelaParameters) -> None:
         self._rules = rules
         self._children = flow.children
         self.executors = [flow.executors[name] for name in flow.numbers]
@@ -176,12 +185,12 @@ class ExecutorShare:
 class ScaleInCluster:
     """The cluster during a scale-in: the staying machines, and the slot of every executor after the moves so far."""
 
-    staying: list[Machine]
+    staying: list[WorkerMachine]
     workers: Mapping[str, int]  # by topology
     slots: dict[ExecutorShare, Slot]
 
 
-def decide_scale_in(observation: Observation, memory: Memory, rules: Parameters) -> Decision:
+def decide_scale_in(observation: Observation, memory: Memory, rules: StelaParameters) -> Decision:
     """Decide a scale-in with known rates that can be served; only a topology without a slot can still refuse it."""
     assert observation.event is not None
     leave = observation.event.leave
@@ -253,7 +262,7 @@ def remove_lowest(cluster: ScaleInCluster, count: int, release: list[str]) -> Ex
     return None
 
 
-def _slot_on(cluster: ScaleInCluster, machine: Machine, topology_id: str) -> Slot | None:
+def _slot_on(cluster: ScaleInCluster, machine: WorkerMachine, topology_id: str) -> Slot | None:
     slots_in_use = set(cluster.slots.values())
     mine = Counter(slot for resident, slot in cluster.slots.items() if resident.topology_id == topology_id)
     free_ports = [s for s in (Slot(machine.name, port) for port in sorted(machine.ports)) if s not in slots_in_use]
@@ -264,7 +273,7 @@ def _slot_on(cluster: ScaleInCluster, machine: Machine, topology_id: str) -> Slo
 
 
 @dataclass(frozen=True)
-class Parameters:
+class StelaParameters:
     congestion_rate: float = 1.2  # SP II-C
     slots: scaling.SlotsRule = "per_machine"
     score: Literal["etp", "etp_per_executor"] = "etp"
@@ -281,7 +290,7 @@ class Parameters:
         check_whole_number("window_s", self.window_s, *scaling.WINDOW_BOUNDS_S)
 
 
-def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+def decide(observation: Observation, memory: Memory, parameters: StelaParameters = StelaParameters()) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
     observation = initial_placement.with_slots(observation)
     if first is not None or observation.event is None:
@@ -296,7 +305,7 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
     return decide_scale_in(observation, memory, parameters) if shrinks else _scale_out(observation, memory, parameters)
 
 
-def _scale_out(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
+def _scale_out(observation: Observation, memory: Memory, parameters: StelaParameters) -> Decision:
     machines, base_machines = scaling.joined_machines(observation)
     if not machines or base_machines < 1:
         return Decision(memory=memory, reason="held: the machines that joined are not known to Nimbus yet")

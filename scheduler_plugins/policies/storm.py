@@ -41,7 +41,7 @@ ISOLATION_MACHINES = "isolation.scheduler.machines"
 
 
 @dataclass(frozen=True)
-class Parameters:
+class StormParameters:
     scheduler: str = "default"
     rebalance: bool = False
     conf: Mapping[str, Any] = field(default_factory=dict)  # laid over Nimbus' conf and the topologies'
@@ -64,7 +64,7 @@ def _machines_by_topology(value: object) -> bool:
     return all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in value.values())
 
 
-def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+def decide(observation: Observation, memory: Memory, parameters: StormParameters = StormParameters()) -> Decision:
     name = parameters.scheduler
     words = f"Storm's {name} scheduler"
     return delegate(observation, memory, name, parameters.conf, rebalance=parameters.rebalance, called=words)

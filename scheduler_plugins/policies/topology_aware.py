@@ -31,7 +31,7 @@ Ranks = Mapping[str, float]  # component → rank, the lowest migrates first
 
 
 @dataclass(frozen=True)
-class Parameters:
+class TopologyAwareParameters:
     slots: scaling.SlotsRule = "per_machine"
     distance: Literal["min_hops", "longest_path"] = "min_hops"  # thesis, or the authors' code
     initial: initial_placement.InitialRule = "round_robin"
@@ -46,12 +46,16 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Strategy:
-    ranks: Callable[[Topology, Parameters], Ranks]
+    ranks: Callable[[Topology, TopologyAwareParameters], Ranks]
     by_load: bool = False  # reads rates, and keeps adjacent components together
 
 
 def decide(
-    observation: Observation, memory: Memory, parameters: Parameters = Parameters(), *, strategy: Strategy
+    observation: Observation,
+    memory: Memory,
+    parameters: TopologyAwareParameters = TopologyAwareParameters(),
+    *,
+    strategy: Strategy,
 ) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
     observation = initial_placement.with_slots(observation)
@@ -85,7 +89,7 @@ def decide(
 def migrate(
     topology: Topology,
     strategy: Strategy,
-    parameters: Parameters,
+    parameters: TopologyAwareParameters,
     waiting: Mapping[str, list[Executor]],
     slots: Sequence[Slot],
 ) -> dict[int, Slot]:
@@ -132,17 +136,17 @@ def _links(topology: Topology) -> Links:
     return {name: frozenset(parents[name] | children[name]) - {name} for name in children}
 
 
-def sink_closeness(topology: Topology, parameters: Parameters) -> Ranks:
+def sink_closeness(topology: Topology, parameters: TopologyAwareParameters) -> Ranks:
     children = _children(topology)
     return _hops(_parents(topology), [name for name, mine in children.items() if not mine], parameters)
 
 
-def source_closeness(topology: Topology, parameters: Parameters) -> Ranks:
+def source_closeness(topology: Topology, parameters: TopologyAwareParameters) -> Ranks:
     parents = _parents(topology)
     return _hops(_children(topology), [name for name, mine in parents.items() if not mine], parameters)
 
 
-def _hops(next_to: Mapping[str, set[str]], starts: Iterable[str], parameters: Parameters) -> Ranks:
+def _hops(next_to: Mapping[str, set[str]], starts: Iterable[str], parameters: TopologyAwareParameters) -> Ranks:
     """Return component → length of a walk from `starts`: the shortest, or the longest. Unreached ones come last."""
     lengths: dict[str, float] = {}
     frontier = set(starts)
@@ -154,7 +158,7 @@ def _hops(next_to: Mapping[str, set[str]], starts: Iterable[str], parameters: Pa
     return {name: lengths.get(name, float("inf")) for name in next_to}
 
 
-def descendants(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
+def descendants(topology: Topology, parameters: TopologyAwareParameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
     children, ranks = _children(topology), {}
     for name in children:
         reachable, todo = set[str](), [name]
@@ -166,12 +170,12 @@ def descendants(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: A
     return ranks
 
 
-def centrality(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
+def centrality(topology: Topology, parameters: TopologyAwareParameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
     parents, children = _parents(topology), _children(topology)
     return {name: -float(len(parents[name]) + len(children[name])) for name in children}
 
 
-def least_link_load(topology: Topology, parameters: Parameters) -> Ranks:
+def least_link_load(topology: Topology, parameters: TopologyAwareParameters) -> Ranks:
     load = dict.fromkeys((component.name for component in topology.components), 0.0)
     for edge in topology.edges:
         for name in {edge.source, edge.target}:
@@ -182,7 +186,7 @@ def least_link_load(topology: Topology, parameters: Parameters) -> Ranks:
     return load
 
 
-def most_link_load(topology: Topology, parameters: Parameters) -> Ranks:
+def most_link_load(topology: Topology, parameters: TopologyAwareParameters) -> Ranks:
     return {name: -load for name, load in least_link_load(topology, parameters).items()}
 
 

@@ -15,7 +15,7 @@ from scheduler_plugins.policies.executor_graph import ExecutorGraph, executor_gr
 
 
 @dataclass(frozen=True)
-class Proposal:
+class PlacementProposal:
     """A policy's proposal for one topology, in words; an empty placement changes nothing."""
 
     reason: str
@@ -39,7 +39,7 @@ def decide_by_traffic(
     observation: Observation,
     memory: Memory,
     parameters: TrafficParameters,
-    propose: Callable[[ExecutorGraph, Observation], Proposal],
+    propose: Callable[[ExecutorGraph, Observation], PlacementProposal],
 ) -> Decision:
     """Decide at a `reschedule`, or by itself where allowed, followed by a rest. Nothing is decided without fresh rates.
 
@@ -58,13 +58,13 @@ def decide_by_traffic(
     for number, topology in enumerate(observation.topologies):
         why = "an earlier change is under way" if topology.rebalancing else ""
         if why := why or scaling.topology_rates_problem(topology, parameters.max_samples_age_s):
-            proposal = Proposal(f"kept: {why}")
+            proposal = PlacementProposal(f"kept: {why}")
         else:
             slots_in_use = initial_placement.taken_slots(each for each in topologies if each is not topology)
             graph = executor_graph(topology, observation.machines, slots_in_use)
             so_far = replace(observation, topologies=tuple(topologies))  # with earlier decisions of this round
             problem = graph.problem()
-            proposal = Proposal(f"refused: {problem}") if problem else propose(graph, so_far)
+            proposal = PlacementProposal(f"refused: {problem}") if problem else propose(graph, so_far)
             rest_s = 0.0 if is_asked else parameters.rest_s
         if proposal.placement:
             placement[topology.topology_id] = proposal.placement

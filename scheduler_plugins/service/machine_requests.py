@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from scheduler_plugins.model import Decision, MachineLimits, MachineRequest, Observation
+from scheduler_plugins.model import Decision, HeldRequest, MachineLimits, Observation
 from scheduler_plugins.service.run_snapshot import PolicyRequest
 
 Ending = Literal["done", "refused", "failed"]
@@ -31,7 +31,7 @@ class RequestRefusal(Exception):
 class RequestStatus:
     """A request as the service stores it. `times`: how often in a row the policy asked in vain for the same reason."""
 
-    request: MachineRequest
+    request: HeldRequest
     t: float
     decision_id: str | None = None  # None: refused at once
     reason: str = ""  # the policy's
@@ -49,7 +49,7 @@ class MachineRequests:
     def under_way(self) -> RequestStatus | None:
         return next((status for status in self.statuses if status.request.outcome == "under_way"), None)
 
-    def shown(self) -> tuple[MachineRequest, ...]:
+    def shown(self) -> tuple[HeldRequest, ...]:
         """Return for the policy the newest finished request, and the one under way."""
         endings = [status for status in self.statuses if status.ended_t is not None]
         newest = max(endings, key=lambda status: status.ended_t or 0.0, default=None)
@@ -77,7 +77,7 @@ class MachineRequests:
         open_ = self.under_way()
         return open_ is not None and open_.request.request_id == str(request_id)
 
-    def end(self, body: Mapping[str, Any], t: float) -> MachineRequest:
+    def end(self, body: Mapping[str, Any], t: float) -> HeldRequest:
         """Take the harness's outcome: `request_id`, `outcome`, `machines`, `message`. A repeated report changes
         nothing: the answer may have been lost. Raises RequestRefusal."""
         outcome, machines, message = body.get("outcome"), body.get("machines") or (), str(body.get("message") or "")
@@ -125,7 +125,7 @@ class MachineRequests:
 
     def _end(
         self, status: RequestStatus, outcome: Ending, machines: tuple[str, ...], message: str, t: float
-    ) -> MachineRequest:
+    ) -> HeldRequest:
         request = status.request
         if outcome != "done" and not message:
             raise RequestRefusal(
@@ -143,7 +143,7 @@ class MachineRequests:
         return status.request
 
 
-def _was_said(request: MachineRequest, body: Mapping[str, Any]) -> bool:
+def _was_said(request: HeldRequest, body: Mapping[str, Any]) -> bool:
     """Return whether the harness has ended the request with exactly this report."""
     report = (request.request_id, request.outcome, request.why)
     if report != (str(body.get("request_id")), body.get("outcome"), str(body.get("message") or "")):
@@ -151,21 +151,21 @@ def _was_said(request: MachineRequest, body: Mapping[str, Any]) -> bool:
     return request.outcome != "done" or request.machines == tuple(body.get("machines") or ())
 
 
-def _is_answer(asked: MachineRequest, machines: tuple[str, ...]) -> bool:
+def _is_answer(asked: HeldRequest, machines: tuple[str, ...]) -> bool:
     if asked.kind == "release":
         return sorted(machines) == sorted(asked.machines)
     return len(set(machines)) == len(machines) == asked.number
 
 
-def _request_of(decision: Decision) -> MachineRequest:
+def _request_of(decision: Decision) -> HeldRequest:
     """Return the request, without an id."""
     if decision.acquire:
-        return MachineRequest("", "acquire", decision.acquire)
+        return HeldRequest("", "acquire", decision.acquire)
     machines = tuple(dict.fromkeys(decision.release))
-    return MachineRequest("", "release", len(machines), machines)
+    return HeldRequest("", "release", len(machines), machines)
 
 
-def why_refused(observation: Observation, decision: Decision, open_: MachineRequest | None) -> str:
+def why_refused(observation: Observation, decision: Decision, open_: HeldRequest | None) -> str:
     """Return why the harness is not asked; empty: it is. `open_`: the request that is under way."""
     if open_ is not None:
         return f"request {open_.request_id} ({open_.kind} {open_.number}) is under way; ask again once it is over"

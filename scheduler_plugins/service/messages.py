@@ -17,11 +17,11 @@ from scheduler_plugins.model import (
     Decision,
     Edge,
     Executor,
-    Machine,
     Observation,
     ScaleEvent,
     Slot,
     Topology,
+    WorkerMachine,
 )
 from scheduler_plugins.service.run_snapshot import oldest
 from scheduler_plugins.service.samples import MachineSamples, Samples, TaskSums, WindowCounts
@@ -43,7 +43,7 @@ class Request:
     scheduler, by topology id. `last_decision`: the newest that has arrived; empty where unknown."""
 
     t: float
-    machines: tuple[Machine, ...]
+    machines: tuple[WorkerMachine, ...]
     topologies: tuple[Topology, ...]
     last_decision: str | None = None
     scheduler_errors: Mapping[str, str] = field(default_factory=dict)
@@ -98,9 +98,9 @@ def observation_of(
     )
 
 
-def machine_from_json(body: Json) -> Machine:
+def machine_from_json(body: Json) -> WorkerMachine:
     ports = tuple(int(port) for port in body["ports"])
-    return Machine(str(body["name"]), str(body["supervisor_id"]), ports, bool(body.get("alive", True)))
+    return WorkerMachine(str(body["name"]), str(body["supervisor_id"]), ports, bool(body.get("alive", True)))
 
 
 def topology_from_request(body: Json) -> Topology:

@@ -70,7 +70,7 @@ class PolicyServer(ThreadingHTTPServer):
     ) -> None:
         if not token or harness_sha256 == hashlib.sha256(b"").hexdigest():
             raise ValueError("a token is empty, which would let everybody in; deploy again with another one")
-        super().__init__(address, _Handler)
+        super().__init__(address, _ServiceHandler)
         self.token, self.harness_sha256, self.tls = token, harness_sha256, tls
         self.state, self.lock, self.restart = state, threading.Lock(), restart
         self.begin_run = begin_run
@@ -173,7 +173,7 @@ class _TimedReads(io.RawIOBase):
         return size
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ServiceHandler(BaseHTTPRequestHandler):
     server: PolicyServer
     protocol_version = "HTTP/1.1"
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits
+from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedComponent, SimulatedTopology, Waits
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,7 +40,7 @@ def sums_of_each(rows: Ints, values: Floats, size: int) -> Floats:
 class PlacedComponent:
     """Executors of a component: the first and the last task of each, ascending, and its worker's row or UNPLACED."""
 
-    work: ComponentWork
+    work: SimulatedComponent
     first: Ints
     last: Ints
     worker: Ints
@@ -51,7 +51,7 @@ class PlacedTopology:
     """A topology and where it is: `components` by name, all of `work`'s, of which executors may be unplaced."""
 
     topology_id: str
-    work: TopologyWork
+    work: SimulatedTopology
     components: Mapping[str, PlacedComponent]
 
 
@@ -327,7 +327,7 @@ class _LevelBuilder:
         self._group_bytes: list[Floats] = []
         self._number = 0
 
-    def add(self, row: int, edge: EdgeRow, target: ComponentWork, costs: Costs) -> None:
+    def add(self, row: int, edge: EdgeRow, target: SimulatedComponent, costs: Costs) -> None:
         sources, targets = self._rows(edge.source), self._rows(edge.target)
         weights = _weights(edge.edge, target, self._first[targets], self._last[targets])
         if edge.edge.routes:
@@ -394,7 +394,7 @@ def _columns(parts: Sequence[tuple[Ints, Ints, Floats]]) -> tuple[Ints, Ints, Fl
     return join([part[0] for part in parts]), join([part[1] for part in parts]), values
 
 
-def _weights(edge: EdgeWork, target: ComponentWork, first: Ints, last: Ints) -> Floats:
+def _weights(edge: EdgeWork, target: SimulatedComponent, first: Ints, last: Ints) -> Floats:
     """The share of a group's tuples that each executor of the target gets; of `all`, how many copies."""
     tasks = (last - first + 1).astype(np.float64)
     if edge.grouping == "all":

@@ -20,7 +20,7 @@ class SimulationError(Exception):
 
 
 @dataclass(frozen=True)
-class ComponentWork:
+class SimulatedComponent:
     """What one tuple costs a component. `sleep_ms` passes on any machine alike, `cpu_ms` needs a core for so long.
 
     `cost_cv2`: squared coefficient of variation of that cost, tuple by tuple. `rate_per_s`: what a spout component
@@ -84,12 +84,12 @@ class Acking:
 
 
 @dataclass(frozen=True)
-class TopologyWork:
+class SimulatedTopology:
     """A topology as it is submitted."""
 
     name: str
     workers: int
-    components: tuple[ComponentWork, ...]
+    components: tuple[SimulatedComponent, ...]
     edges: tuple[EdgeWork, ...]
     bolt_waits: Waits = Waits()
     spout_waits: Waits = Waits()
@@ -132,7 +132,7 @@ def cycle_refusal(topology: str, members: Iterable[str]) -> SimulationError:
     )
 
 
-def check_work(work: TopologyWork) -> None:
+def check_work(work: SimulatedTopology) -> None:
     """Raises SimulationError for what the model does not have."""
     names = {component.name: component for component in work.components}
     for edge in work.edges:

@@ -25,7 +25,7 @@ from scheduler_plugins.simulator.layout import (
     PlacedTopology,
     layout_of,
 )
-from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulationError, TopologyWork, young_share
+from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulatedTopology, SimulationError, young_share
 
 SHORT_STEP_S = 1.0  # while workers start or end
 SHORTEST_STEP_S = 0.1  # so exactly it is known when a start ends
@@ -72,7 +72,7 @@ class Deployment:
     """A topology that was submitted. A schedule begins when Storm first asks a source for a tuple (`has_begun`)."""
 
     topology_id: str
-    work: TopologyWork
+    work: SimulatedTopology
     assignment: Assignment
     is_paused: bool = False  # Storm has deactivated its sources
     has_begun: bool = False
@@ -141,7 +141,7 @@ class World:
     def load(self, machine: str) -> Load:
         return self.loads.setdefault(machine, Load())
 
-    def submit(self, topology_id: str, work: TopologyWork) -> None:
+    def submit(self, topology_id: str, work: SimulatedTopology) -> None:
         """Nothing of it runs before `assign`."""
         executors = {component.name: len(component.tasks) for component in work.components}
         self.topologies[topology_id] = Deployment(topology_id, work, Assignment(executors, {}))
@@ -441,7 +441,7 @@ class World:
         return sample
 
 
-def executors_by_slot(work: TopologyWork, assignment: Assignment) -> dict[Slot, set[tuple[int, int]]]:
+def executors_by_slot(work: SimulatedTopology, assignment: Assignment) -> dict[Slot, set[tuple[int, int]]]:
     """First and last task of each executor in a slot: a worker restarts where these change. An executor goes to the
     slot of its first task."""
     found: dict[Slot, set[tuple[int, int]]] = {}

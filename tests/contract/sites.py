@@ -11,7 +11,7 @@ import pytest
 
 from barograph.errors import InfrastructureError
 from inventory import TESTBEDS
-from inventory.ec2.options import Timing
+from inventory.ec2.options import Ec2Timing
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.existing.testbed import ExistingTestbed
 from inventory.leases import registry
@@ -118,7 +118,7 @@ def ec2_site(folder: Path) -> Iterator[Site]:
         for variable, value in cloud.environment().items():
             patch.setenv(variable, value)
         options = cloud.options(instance_types={SMALL.name: "c7a.medium"})
-        yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, timing=Timing(ready_s=0)))
+        yield Site(Ec2Testbed(options), lambda _folder: Ec2Testbed(options, timing=Ec2Timing(ready_s=0)))
 
 
 @contextmanager

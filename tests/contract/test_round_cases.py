@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.driver.cluster import Cluster, Supervisor
+from scheduler_plugins.driver.cluster import SchedulingCluster, Supervisor
 from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings, StormRefusal
 from scheduler_plugins.driver.rounds import Rounds, ServiceFailed
 from scheduler_plugins.json_data import from_json
@@ -171,7 +171,7 @@ def edited(request: dict[str, Any], edits: list[Mapping[str, Any]]) -> dict[str,
     return request
 
 
-def placements(cluster: Cluster) -> dict[str, dict[str, str]]:
+def placements(cluster: SchedulingCluster) -> dict[str, dict[str, str]]:
     """Topology → task → slot."""
     return {
         topology_id: {

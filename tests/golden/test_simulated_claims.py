@@ -15,13 +15,13 @@ import pytest
 
 from analysis.claims import capacity, limitations
 from analysis.claims.ledger import conditions
-from analysis.claims.ledger_rows import NO_VERDICT, Conditions, LedgerRow, RunValue
+from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow, RunValue, SeriesConditions
 from analysis.claims.simulated_rows import simulated_rows
-from analysis.claims.statements import Kind, load_claims
+from analysis.claims.statements import ClaimKind, load_claims
 from analysis.record.files import SeriesPaths
 from barograph.campaign.cells import link_runs
 from barograph.plan.experiment import Experiment, load, names
-from scheduler_plugins.policies.stela import Parameters
+from scheduler_plugins.policies.stela import StelaParameters
 from tests.support import simulated_cells
 from tests.support.closed_form_gains import stela_gain_percent
 from topologies import catalogue
@@ -55,11 +55,11 @@ def test_the_closed_forms_give_these_gains(name: str) -> None:
     closed = closed_form(experiment)
     (event,), before = experiment.events, experiment.machines.before
     assert event.kind == "scale_out"
-    slots = capacity.new_executors(closed, before, experiment.machines.after - before, Parameters().slots)
-    assert stela_gain_percent(closed, slots, Parameters()) == pytest.approx(STELA_GAINS[name])
+    slots = capacity.new_executors(closed, before, experiment.machines.after - before, StelaParameters().slots)
+    assert stela_gain_percent(closed, slots, StelaParameters()) == pytest.approx(STELA_GAINS[name])
 
 
-def closed_form(experiment: Experiment) -> capacity.Topology:
+def closed_form(experiment: Experiment) -> capacity.TopologyCapacity:
     (topology,) = experiment.every_topology()
     closed = capacity.topology_of_flux(catalogue.render(topology.file, topology.parameters, topology.overrides))
     assert closed is not None, "every component waits, or costs nothing"
@@ -71,7 +71,7 @@ class Simulated:
     """`measured`: complete runs, with the experiments as they were run."""
 
     experiments: Mapping[str, Experiment]
-    measured: Conditions
+    measured: SeriesConditions
     rows: Mapping[str, LedgerRow]
 
     def values(self, experiment: str, variant: str, metric: str) -> list[RunValue]:
@@ -159,7 +159,7 @@ def test_the_same_policy_under_two_names_does_the_same(simulated: Simulated) -> 
 @with_spark
 def test_no_worker_is_restarted_without_need_and_new_machines_get_their_share(simulated: Simulated) -> None:
     """SP II-B: by the rule itself these are 0."""
-    checks = {name: row for name, row in simulated.rows.items() if row.claim.kind is Kind.EVERY_RUN}
+    checks = {name: row for name, row in simulated.rows.items() if row.claim.kind is ClaimKind.EVERY_RUN}
     assert len(checks) >= 18 and all(row.runs == 1 for row in checks.values())
     assert {name: row.measured for name, row in checks.items() if row.measured} == {}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import CapacityError, InfrastructureError
-from inventory.ec2.options import Timing
+from inventory.ec2.options import Ec2Timing
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry
 from inventory.leases.registry import Lease
@@ -24,8 +24,8 @@ from tests.support.cloud.trouble import Refusal, Trouble
 pytestmark = [pytest.mark.integration, pytest.mark.cloud, pytest.mark.timeout(900)]
 
 MASTER, M1 = MachineRequest("master", machine_type("master")), MachineRequest("m1", machine_type("type_1"))
-PACE = Timing(poll_s=0.5, relist_s=2.0, lag_s=30.0, ready_s=300.0, recalled_s=0.0)
-IMPATIENT = Timing(poll_s=0.5, relist_s=2.0, lag_s=30.0, ready_s=25.0)
+PACE = Ec2Timing(poll_s=0.5, relist_s=2.0, lag_s=30.0, ready_s=300.0, recalled_s=0.0)
+IMPATIENT = Ec2Timing(poll_s=0.5, relist_s=2.0, lag_s=30.0, ready_s=25.0)
 ENDS_S = 180.0
 FULL = "InsufficientInstanceCapacity"
 

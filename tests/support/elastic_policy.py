@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler_plugins.model import Decision, Memory, Observation
-from scheduler_plugins.policies import Entry, initial_placement
+from scheduler_plugins.policies import PolicyEntry, initial_placement
 
 
 @dataclass(frozen=True)
@@ -39,4 +39,4 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
     return Decision(memory=known)
 
 
-ENTRY = Entry(decide, Parameters, frozenset())
+ENTRY = PolicyEntry(decide, Parameters, frozenset())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduler_plugins.model import Decision, Memory, Observation
-from scheduler_plugins.policies import POLICIES, Entry, initial_placement
+from scheduler_plugins.policies import POLICIES, PolicyEntry, initial_placement
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ def decide(observation: Observation, memory: Memory, parameters: NoParameters) -
     return initial_placement.initial_decision(observation, memory, "round_robin") or Decision(memory=memory)
 
 
-ENTRY = Entry(decide, NoParameters, frozenset({"scale_out"}))
+ENTRY = PolicyEntry(decide, NoParameters, frozenset({"scale_out"}))
 
 
 def register() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observation, Slot, Topology
-from scheduler_plugins.policies import Entry, initial_placement
+from scheduler_plugins.policies import PolicyEntry, initial_placement
 
 MOVE = 2  # the first step that waits until nothing is under way
 
@@ -75,4 +75,4 @@ def _to(topology: Topology, here: Slot, there: Slot) -> dict[int, Slot]:
     return {task: there for task, slot in topology.placement.items() if slot == here}
 
 
-ENTRY = Entry(decide, Parameters, frozenset())
+ENTRY = PolicyEntry(decide, Parameters, frozenset())

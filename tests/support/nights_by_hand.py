@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from analysis.nights.findings import Findings, evaluate
-from analysis.nights.night_records import History, Night, parse_night
+from analysis.nights.night_records import History, NightRecord, parse_night
 from analysis.nights.regressions import Finding, Settings
 from bench.statistics.synthetic_nights import experiment, night, noise
 
@@ -27,7 +27,7 @@ def record(i: int, value: Any, metric: str = "throughput_after", **differs: Any)
     return night(i, "quick", [found], **differs)
 
 
-def parsed(records: Sequence[Differs]) -> tuple[Night, ...]:
+def parsed(records: Sequence[Differs]) -> tuple[NightRecord, ...]:
     return tuple(parse_night(json.dumps(one | {"sequence": i + 1}), "test") for i, one in enumerate(records))
 
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 from math import fsum
 
 from scheduler_plugins.model import Topology
-from scheduler_plugins.policies.etp import Flow, topology_flow
-from scheduler_plugins.policies.stela import Parameters
+from scheduler_plugins.policies.etp import EtpFlow, topology_flow
+from scheduler_plugins.policies.stela import StelaParameters
 
 
 def iterations(instances: int, machines: int, new: int) -> int:
@@ -24,32 +24,32 @@ def iterations(instances: int, machines: int, new: int) -> int:
     return slot
 
 
-def children(flow: Flow, name: str) -> list[str]:
+def children(flow: EtpFlow, name: str) -> list[str]:
     return [target for source, target in flow.inflow if source == name]
 
 
-def sinks(flow: Flow) -> list[str]:
+def sinks(flow: EtpFlow) -> list[str]:
     fed = {target for _, target in flow.inflow}
     return [name for name in flow.processing if name in fed and not children(flow, name)]
 
 
-def input_rate(flow: Flow, name: str) -> float:
+def input_rate(flow: EtpFlow, name: str) -> float:
     return fsum(rate for (_, target), rate in flow.inflow.items() if target == name)
 
 
-def congested(flow: Flow, rules: Parameters) -> frozenset[str]:
+def congested(flow: EtpFlow, rules: StelaParameters) -> frozenset[str]:
     over = {n for n, processing in flow.processing.items() if input_rate(flow, n) > rules.congestion_rate * processing}
     return frozenset(over | flow.saturated if rules.congestion == "bounded_queues" else over)
 
 
-def effective(flow: Flow, name: str, blocked: frozenset[str], rules: Parameters) -> float:
+def effective(flow: EtpFlow, name: str, blocked: frozenset[str], rules: StelaParameters) -> float:
     if rules.shared_sink == "per_path":
         return _over_paths(flow, name, blocked)
     reached = _reached(flow, name, blocked)
     return fsum(flow.processing[sink] for sink in sinks(flow) if sink in reached)
 
 
-def _reached(flow: Flow, name: str, blocked: frozenset[str]) -> set[str]:
+def _reached(flow: EtpFlow, name: str, blocked: frozenset[str]) -> set[str]:
     seen, todo = {name}, [name]
     while todo:
         fresh = [child for child in children(flow, todo.pop()) if child not in blocked and child not in seen]
@@ -58,13 +58,13 @@ def _reached(flow: Flow, name: str, blocked: frozenset[str]) -> set[str]:
     return seen
 
 
-def _over_paths(flow: Flow, name: str, blocked: frozenset[str]) -> float:
+def _over_paths(flow: EtpFlow, name: str, blocked: frozenset[str]) -> float:
     mine = children(flow, name)
     free = [child for child in mine if child not in blocked]
     return sum(_over_paths(flow, child, blocked) for child in free) if mine else flow.processing[name]
 
 
-def assign(topology: Topology, slots: int, rules: Parameters) -> dict[str, int]:
+def assign(topology: Topology, slots: int, rules: StelaParameters) -> dict[str, int]:
     flow = topology_flow(topology, rules)
     room = {c.name: len(c.tasks) - len(c.executors) for c in topology.components if c.kind != "system"}
     spouts = [c.name for c in topology.components if c.kind == "spout"]
@@ -78,7 +78,7 @@ def assign(topology: Topology, slots: int, rules: Parameters) -> dict[str, int]:
     return {name: count for name, count in flow.executors.items() if count > before[name]}
 
 
-def choose(flow: Flow, room: Mapping[str, int], spouts: Sequence[str], rules: Parameters) -> str | None:
+def choose(flow: EtpFlow, room: Mapping[str, int], spouts: Sequence[str], rules: StelaParameters) -> str | None:
     blocked = congested(flow, rules)
     if not blocked:
         return min((s for s in spouts if room[s] > 0), key=lambda s: flow.executors[s], default=None)
@@ -91,7 +91,7 @@ def choose(flow: Flow, room: Mapping[str, int], spouts: Sequence[str], rules: Pa
     return max((n for n in flow.processing if n in blocked and room[n] > 0), key=rank, default=None)
 
 
-def project(flow: Flow, target: str) -> Flow:
+def project(flow: EtpFlow, target: str) -> EtpFlow:
     k = flow.executors[target]
     growth = (k + 1) / k
     return replace(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scheduler_plugins.model import Component, Edge, Executor, Machine, Slot, Topology, executor_ranges
+from scheduler_plugins.model import Component, Edge, Executor, Slot, Topology, WorkerMachine, executor_ranges
 
 
-def machines(count: int, ports: int = 4, first: int = 1) -> tuple[Machine, ...]:
+def machines(count: int, ports: int = 4, first: int = 1) -> tuple[WorkerMachine, ...]:
     return tuple(
-        Machine(f"m{i}", f"id-{i:03}", tuple(6700 + p for p in range(ports))) for i in range(first, first + count)
+        WorkerMachine(f"m{i}", f"id-{i:03}", tuple(6700 + p for p in range(ports))) for i in range(first, first + count)
     )
 
 

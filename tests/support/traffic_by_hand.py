@@ -11,11 +11,11 @@ from scheduler_plugins.model import (
     Decision,
     Edge,
     Executor,
-    Machine,
     Observation,
     ScaleEvent,
     Slot,
     Topology,
+    WorkerMachine,
 )
 from scheduler_plugins.policies import bind, initial_placement
 from scheduler_plugins.service.refusal import refusal
@@ -62,13 +62,13 @@ def _component(name: str, tasks: Sequence[int], cpu_load: float | None) -> Compo
     return Component(name, kind, tuple(tasks), executors, emitted_per_s=RATE, executed_per_s=RATE)  # type: ignore[arg-type]
 
 
-def dealt_out(topology: Topology, hosts: Sequence[Machine]) -> Topology:
+def dealt_out(topology: Topology, hosts: Sequence[WorkerMachine]) -> Topology:
     """Placed as Storm's even scheduler does it."""
     slots = initial_placement.sort_slots(initial_placement.free_slots(hosts, ()))
     return replace(topology, placement=initial_placement.place_topology(topology, slots))
 
 
-def ten_chains(quiet: int = 0) -> tuple[Topology, tuple[Machine, ...]]:
+def ten_chains(quiet: int = 0) -> tuple[Topology, tuple[WorkerMachine, ...]]:
     """As MP's Parallel topology: ten chains of eight tasks, dealt out over ten machines with one slot each."""
     hosts = machines(10, ports=1)
     return dealt_out(chains(10, 8, workers=10, quiet=quiet), hosts), hosts
@@ -83,7 +83,9 @@ def with_cpu_loads(topology: Topology, loads: Mapping[int, float]) -> Topology:
     return replace(topology, components=components)
 
 
-def rescheduling(*topologies: Topology, hosts: Sequence[Machine], event: ScaleEvent | None = RESCHEDULE) -> Observation:
+def rescheduling(
+    *topologies: Topology, hosts: Sequence[WorkerMachine], event: ScaleEvent | None = RESCHEDULE
+) -> Observation:
     return Observation(0.0, tuple(hosts), topologies, 1.0, event)
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from scheduler_plugins.model import Slot, executor_ranges
 from scheduler_plugins.simulator.layout import Floats, Layout, sums
-from scheduler_plugins.simulator.work import Acking, ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork
+from scheduler_plugins.simulator.work import Acking, Costs, EdgeWork, MachineSize, SimulatedComponent, SimulatedTopology
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 
 FREE = Costs(**dict.fromkeys(Costs.__dataclass_fields__, 0.0))  # Storm itself costs nothing
@@ -26,23 +26,27 @@ def chain(
     buffer: float = math.inf,
     grouping: str = "shuffle",
     tuple_bytes: float = 100.0,
-) -> TopologyWork:
+) -> SimulatedTopology:
     """A spout, then a bolt for each cost; `tasks` each."""
     numbers = [tuple(range(1 + n * tasks, 1 + (n + 1) * tasks)) for n in range(len(sleeps_ms) + 1)]
     bolts = [
-        ComponentWork(f"bolt_{n}", "bolt", numbers[n], sleep_ms=cost, cpu_ms=cpu_ms, cost_cv2=cost_cv2, buffer=buffer)
+        SimulatedComponent(
+            f"bolt_{n}", "bolt", numbers[n], sleep_ms=cost, cpu_ms=cpu_ms, cost_cv2=cost_cv2, buffer=buffer
+        )
         for n, cost in enumerate(sleeps_ms, start=1)
     ]
-    components = (ComponentWork("spout", "spout", numbers[0], rate_per_s=rate), *bolts)
+    components = (SimulatedComponent("spout", "spout", numbers[0], rate_per_s=rate), *bolts)
     names = [component.name for component in components]
     edges = [EdgeWork(a, "default", b, grouping, tuple_bytes=tuple_bytes) for a, b in pairwise(names)]
-    return TopologyWork("chain", 1, components, tuple(edges))
+    return SimulatedTopology("chain", 1, components, tuple(edges))
 
 
-def acked(work: TopologyWork, ackers: int = 2, pending: int | None = None, timeout_s: float = 30.0) -> TopologyWork:
+def acked(
+    work: SimulatedTopology, ackers: int = 2, pending: int | None = None, timeout_s: float = 30.0
+) -> SimulatedTopology:
     """The topology with ackers, whose tasks come last."""
     first = 1 + max(task for component in work.components for task in component.tasks)
-    acker = ComponentWork("__acker", "system", tuple(range(first, first + ackers)))
+    acker = SimulatedComponent("__acker", "system", tuple(range(first, first + ackers)))
     acks = tuple(
         EdgeWork(each.name, "__ack_init", "__acker", "fields", tuple_bytes=INIT_BYTES)
         if each.kind == "spout"
@@ -53,7 +57,7 @@ def acked(work: TopologyWork, ackers: int = 2, pending: int | None = None, timeo
     return replace(work, components=(*work.components, acker), edges=(*work.edges, *acks), acking=acking)
 
 
-def dealt(work: TopologyWork, slots: Sequence[Slot], executors: Mapping[str, int] | None = None) -> Assignment:
+def dealt(work: SimulatedTopology, slots: Sequence[Slot], executors: Mapping[str, int] | None = None) -> Assignment:
     """Executors one after the other to the slots."""
     sizes = {component.name: len(component.tasks) for component in work.components} | dict(executors or {})
     ranges = [part for component in work.components for part in executor_ranges(component.tasks, sizes[component.name])]
@@ -112,7 +116,7 @@ def add(total: dict[str, float], layout: Layout, values: Floats) -> None:
 
 
 def world_of(
-    work: TopologyWork,
+    work: SimulatedTopology,
     *,
     machines: int = 2,
     cores: float = 8.0,
@@ -130,7 +134,7 @@ def world_of(
     return world
 
 
-def advanced(work: TopologyWork, seconds: float, **site: object) -> Totals:
+def advanced(work: SimulatedTopology, seconds: float, **site: object) -> Totals:
     world, totals = world_of(work, **site), Totals()  # type: ignore[arg-type]
     world.advance(world.now + seconds, totals.take)
     return totals

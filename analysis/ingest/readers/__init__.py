@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis import session
 from analysis.ingest.readers import contract, stela_statistics, storm_metrics
-from analysis.ingest.readers.contract import Reader
+from analysis.ingest.readers.contract import LogReader
 from analysis.ingest.readers.series_folder import write_series
 from barograph.errors import ConfigurationError
 from barograph.plan.blocks import stamp
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-READERS: dict[str, Reader] = {
+READERS: dict[str, LogReader] = {
     "storm_metrics": storm_metrics.READER,
     "stela_statistics": stela_statistics.READER,
 }
@@ -52,7 +52,7 @@ def read(
         return write_series(spark_session, format, reader, sources, Path(target) / experiment, stamp(time.time()))
 
 
-def reader_of(format: str) -> Reader:
+def reader_of(format: str) -> LogReader:
     if format not in READERS:
         raise ConfigurationError(f"format is {format!r}; there are {', '.join(READERS)}")
     return READERS[format]

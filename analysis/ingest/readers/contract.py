@@ -21,18 +21,18 @@ from pyspark.sql import functions as f
 from barograph.errors import ConfigurationError
 
 
-class Options(BaseModel):
+class ReaderOptions(BaseModel):
     """The facts that a log lacks; every reader adds its own fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)
-class Source:
+class LogSource:
     """A file to read, with its options."""
 
     file: Path
-    options: Options
+    options: ReaderOptions
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
-class Reader:
+class LogReader:
     """A reader. `pattern` is valid in Python and in Java; its groups become the string columns `groups`, in order.
 
     `samples`: parsed lines (the groups as strings, `file`) -> frame of `samples.COLUMNS`.
@@ -59,20 +59,20 @@ class Reader:
     pattern: str
     groups: tuple[str, ...]
     example: str
-    options: type[Options]
-    samples: Callable[[DataFrame, Sequence[Source]], DataFrame]
-    runs: Callable[[DataFrame, Sequence[Source]], Mapping[str, RunFacts]]
-    run_of_file: Callable[[DataFrame, Sequence[Source]], Mapping[str, str]]
+    options: type[ReaderOptions]
+    samples: Callable[[DataFrame, Sequence[LogSource]], DataFrame]
+    runs: Callable[[DataFrame, Sequence[LogSource]], Mapping[str, RunFacts]]
+    run_of_file: Callable[[DataFrame, Sequence[LogSource]], Mapping[str, str]]
 
 
-def source_with_options(reader: Reader, file: Path, options: Mapping[str, Any]) -> Source:
+def source_with_options(reader: LogReader, file: Path, options: Mapping[str, Any]) -> LogSource:
     """Return a file with its options; ConfigurationError names file, field, value and what is allowed."""
     if not file.is_file():
         raise ConfigurationError(f"{file}: no such file")
     path = options_file(file)
     merged = {**options, **_options_document(path)}
     try:
-        return Source(file.absolute(), reader.options.model_validate(merged))
+        return LogSource(file.absolute(), reader.options.model_validate(merged))
     except ValidationError as error:
         place = path if path.is_file() else "options"
         raise ConfigurationError(f"{place}: {_option_fault(error, reader)}") from error
@@ -96,7 +96,7 @@ def _options_document(path: Path) -> Mapping[str, Any]:
     return document
 
 
-def _option_fault(error: ValidationError, reader: Reader) -> str:
+def _option_fault(error: ValidationError, reader: LogReader) -> str:
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"]))
     names = ", ".join(reader.options.model_fields)
@@ -120,7 +120,7 @@ def numbered_lines(file: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.rstrip("\r\n")
 
 
-def check_formats(format: str, sources: Sequence[Source], readers: Mapping[str, Reader]) -> None:
+def check_formats(format: str, sources: Sequence[LogSource], readers: Mapping[str, LogReader]) -> None:
     """Refuse files that are empty, given twice or of another format, by the beginning of each."""
     if not sources:
         raise ConfigurationError(f"no file was given; give one or more {format} logs")
@@ -131,7 +131,7 @@ def check_formats(format: str, sources: Sequence[Source], readers: Mapping[str, 
         _check_format(format, source.file, readers)
 
 
-def _check_format(format: str, file: Path, readers: Mapping[str, Reader]) -> None:
+def _check_format(format: str, file: Path, readers: Mapping[str, LogReader]) -> None:
     try:
         beginning = list(islice(numbered_lines(file), CHECK_LINES))
     except (OSError, EOFError) as error:
@@ -144,12 +144,12 @@ def _check_format(format: str, file: Path, readers: Mapping[str, Reader]) -> Non
         raise _format_error(format, readers[format], file, *beginning[0], advice)
 
 
-def _matches(reader: Reader, beginning: Sequence[tuple[int, str]]) -> bool:
+def _matches(reader: LogReader, beginning: Sequence[tuple[int, str]]) -> bool:
     return any(re.search(reader.pattern, line) for _, line in beginning)
 
 
 def _format_error(
-    format: str, reader: Reader, file: Path, number: int, line: str, advice: str = ""
+    format: str, reader: LogReader, file: Path, number: int, line: str, advice: str = ""
 ) -> ConfigurationError:
     excerpt = line[:EXCERPT_CHARACTERS]
     return ConfigurationError(
@@ -157,7 +157,7 @@ def _format_error(
     )
 
 
-def read_text(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
+def read_text(spark: SparkSession, sources: Sequence[LogSource]) -> DataFrame:
     """Return every line that is not blank: `file` (its path) and `line`."""
     path = f.regexp_replace(f.url_decode(f.col("_metadata.file_path")), "^file:/+", "/")
     frame = spark.read.schema("value string").text([_escape_glob(source.file) for source in sources])
@@ -169,7 +169,7 @@ def _escape_glob(file: Path) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(file))
 
 
-def parse_lines(text: DataFrame, reader: Reader) -> DataFrame:
+def parse_lines(text: DataFrame, reader: LogReader) -> DataFrame:
     """Return `file`, `damaged` (the beginning of a line that does not fit, else null), and a string column a group."""
     pattern = reader.pattern
     columns = [f.regexp_extract("line", pattern, number).alias(group) for number, group in enumerate(reader.groups, 1)]
@@ -177,7 +177,7 @@ def parse_lines(text: DataFrame, reader: Reader) -> DataFrame:
     return text.select("file", f.when(~fits, f.col("line")).alias("damaged"), *columns)
 
 
-def count_lines(parsed: DataFrame, format: str, reader: Reader) -> dict[str, tuple[int, int]]:
+def count_lines(parsed: DataFrame, format: str, reader: LogReader) -> dict[str, tuple[int, int]]:
     """Return lines and damaged lines of every file; a file of mostly damaged lines is refused."""
     rows = parsed.groupBy("file").agg(f.count("*").alias("lines"), f.count("damaged").alias("damaged")).collect()
     for row in rows:
@@ -188,6 +188,6 @@ def count_lines(parsed: DataFrame, format: str, reader: Reader) -> dict[str, tup
     return {row.file: (row.lines, row.damaged) for row in rows}
 
 
-def first_mismatch(file: Path, reader: Reader) -> tuple[int, str]:
+def first_mismatch(file: Path, reader: LogReader) -> tuple[int, str]:
     """Stream through the file to find the first line that does not fit, for a message."""
     return next((number, line) for number, line in numbered_lines(file) if not re.search(reader.pattern, line))

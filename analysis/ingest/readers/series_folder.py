@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
 from analysis.ingest.readers import contract
-from analysis.ingest.readers.contract import Reader, RunFacts, Source
+from analysis.ingest.readers.contract import LogReader, LogSource, RunFacts
 from analysis.metrics.throughput import WINDOW_S
 from analysis.record import small_tables
 from analysis.record.files import RunPaths, SeriesPaths, append_event, experiment_of, write_json_atomic
@@ -158,7 +158,7 @@ class RunSamples:
 
 
 def write_series(
-    spark: SparkSession, format: str, reader: Reader, sources: Sequence[Source], experiment_dir: Path, stamp: str
+    spark: SparkSession, format: str, reader: LogReader, sources: Sequence[LogSource], experiment_dir: Path, stamp: str
 ) -> Path:
     """Read the files into a new series of `experiment_dir`; nothing is left behind if that fails."""
     root = _new_folder(experiment_dir, stamp, sources)
@@ -170,7 +170,7 @@ def write_series(
     return root
 
 
-def _new_folder(experiment_dir: Path, stamp: str, sources: Sequence[Source]) -> Path:
+def _new_folder(experiment_dir: Path, stamp: str, sources: Sequence[LogSource]) -> Path:
     text = "\n".join(f"{source.file} {source.options.model_dump_json()}" for source in sources)
     digest = hashlib.sha256(f"{text}\n{time.time_ns()}".encode()).hexdigest()[:8]
     root = experiment_dir / f"{stamp}-{digest}"
@@ -179,7 +179,7 @@ def _new_folder(experiment_dir: Path, stamp: str, sources: Sequence[Source]) -> 
 
 
 def _write_folder(
-    spark: SparkSession, format: str, reader: Reader, sources: Sequence[Source], paths: SeriesPaths
+    spark: SparkSession, format: str, reader: LogReader, sources: Sequence[LogSource], paths: SeriesPaths
 ) -> None:
     staging = paths.root / STAGING
     lines_parsed = _store(contract.parse_lines(contract.read_text(spark, sources), reader), staging / "lines")
@@ -276,7 +276,7 @@ def sinks_of(found: RunSamples) -> set[str]:
 
 
 def _damaged_lines(
-    parsed: DataFrame, reader: Reader, sources: Sequence[Source], found: Mapping[str, RunSamples]
+    parsed: DataFrame, reader: LogReader, sources: Sequence[LogSource], found: Mapping[str, RunSamples]
 ) -> DataFrame:
     """Return damaged lines as they are, so that the tables count and show them like ours.
 
@@ -319,7 +319,7 @@ def _rename_parts(written: Path, paths: SeriesPaths) -> None:
 # --- the files about a run -------------------------------------------------------------------------------------------
 
 
-def _source_record(format: str, sources: Sequence[Source], counted: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+def _source_record(format: str, sources: Sequence[LogSource], counted: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     """Return the source of the runs: the same for all runs of the series."""
     return {
         "harness_facts": {

@@ -16,7 +16,7 @@ from pydantic import Field
 from pyspark.sql import Column, DataFrame, Row, Window, WindowSpec
 from pyspark.sql import functions as f
 
-from analysis.ingest.readers.contract import Options, Reader, RunFacts, Source
+from analysis.ingest.readers.contract import LogReader, LogSource, ReaderOptions, RunFacts
 from analysis.ingest.readers.series_folder import SAMPLE_COLUMNS
 from analysis.record import small_tables
 from barograph.errors import ConfigurationError
@@ -28,7 +28,7 @@ LOG_TOPOLOGY = r"^(.+)-\d+-(\d{9,11})$"  # Storm's topology id: name-number-epoc
 JITTER = 0.5  # lines so much of an interval early or late are still neighbours
 
 
-class StelaStatisticsOptions(Options):
+class StelaStatisticsOptions(ReaderOptions):
     """`scaled_at_s`: in the seconds of the lines, one for all runs or one a scheduler (its name in the log).
 
     `value`, `sinks`: what a value is; the defaults are what the authors' code wrote. `variants`: scheduler in the
@@ -43,12 +43,12 @@ class StelaStatisticsOptions(Options):
     variants: dict[str, str] = Field(default_factory=dict)
 
 
-def _options(source: Source) -> StelaStatisticsOptions:
+def _options(source: LogSource) -> StelaStatisticsOptions:
     assert isinstance(source.options, StelaStatisticsOptions)
     return source.options
 
 
-def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]:
+def runs(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str, RunFacts]:
     """Return a run for each scheduler and topology; repetitions are numbered in the order of the topologies' ids."""
     _refuse_repeated_seconds(parsed)
     rows = _with_run(parsed).groupBy("run", "scheduler", "topology").agg(f.min("file").alias("file")).collect()
@@ -64,7 +64,7 @@ def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]
     return result
 
 
-def run_of_file(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, str]:
+def run_of_file(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str, str]:
     """Return the first run of every file."""
     del sources
     rows = _with_run(parsed).groupBy("file").agg(f.min("run").alias("run")).collect()
@@ -121,7 +121,7 @@ def _with_run(parsed: DataFrame) -> DataFrame:
     return valid_lines.select(run.alias("run"), *valid_lines.columns)
 
 
-def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
+def samples(parsed: DataFrame, sources: Sequence[LogSource]) -> DataFrame:
     """Return one sample a line: tuples of all its sinks together, because the log does not separate them."""
     rows = [
         (str(source.file), o.interval_s, o.value == "tuples_per_s", o.sinks == "mean")
@@ -163,4 +163,4 @@ def _start(topology: Column) -> Column:
     return f.when(epoch != "", epoch.cast("double")).otherwise(0.0)
 
 
-READER = Reader(PATTERN, GROUPS, EXAMPLE, StelaStatisticsOptions, samples, runs, run_of_file)
+READER = LogReader(PATTERN, GROUPS, EXAMPLE, StelaStatisticsOptions, samples, runs, run_of_file)

@@ -18,7 +18,7 @@ from pydantic import AwareDatetime, Field
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from analysis.ingest.readers.contract import Options, Reader, RunFacts, Source
+from analysis.ingest.readers.contract import LogReader, LogSource, ReaderOptions, RunFacts
 from analysis.ingest.readers.series_folder import SAMPLE_COLUMNS
 from analysis.record import small_tables
 from barograph.errors import ConfigurationError
@@ -31,7 +31,7 @@ METRICS = {"__emit-count": "emitted", "__transfer-count": "transferred", "__exec
 BUCKET_S = 60.0  # Storm's own default of topology.builtin.metrics.bucket.size.secs
 
 
-class StormMetricsOptions(Options):
+class StormMetricsOptions(ReaderOptions):
     """`run`, `topology`: from the path (`workers-artifacts/<topology id>/<port>/…`), else the file's name."""
 
     run: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]+$")
@@ -44,7 +44,7 @@ class StormMetricsOptions(Options):
     sinks: tuple[str, ...] | None = None
 
 
-def run_of(source: Source) -> str:
+def run_of(source: LogSource) -> str:
     """Return the run's id. All files of one topology are one run: each consumer task logs in its own worker."""
     name = _options(source).run or _topology_id(source.file)
     return name or re.sub(r"[^A-Za-z0-9._-]+", "_", source.file.name.split(".")[0])
@@ -56,12 +56,12 @@ def _topology_id(file: Path) -> str | None:
     return parts[position] if position < len(parts) - 1 else None
 
 
-def _options(source: Source) -> StormMetricsOptions:
+def _options(source: LogSource) -> StormMetricsOptions:
     assert isinstance(source.options, StormMetricsOptions)
     return source.options
 
 
-def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]:
+def runs(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str, RunFacts]:
     """Return the facts of every run; files of one run must agree."""
     del parsed
     facts_by_run: dict[str, RunFacts] = {}
@@ -75,19 +75,19 @@ def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]
     return facts_by_run
 
 
-def run_of_file(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, str]:
+def run_of_file(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str, str]:
     del parsed
     return {str(source.file): run_of(source) for source in sources}
 
 
-def _facts(source: Source) -> RunFacts:
+def _facts(source: LogSource) -> RunFacts:
     options, run = _options(source), run_of(source)
     event_s = options.scaled_at.timestamp() if isinstance(options.scaled_at, datetime) else options.scaled_at
     topology = options.topology or re.sub(r"-\d+-\d{9,11}$", "", run)
     return RunFacts(run, options.variant, options.repetition, topology, event_s, options.scale_event, options.sinks)
 
 
-def samples(parsed: DataFrame, sources: Sequence[Source]) -> DataFrame:
+def samples(parsed: DataFrame, sources: Sequence[LogSource]) -> DataFrame:
     """Return one sample a task and report."""
     component = Window.partitionBy("run", "component")
     reports = _reports(_tuple_counts(parsed), sources)
@@ -120,7 +120,7 @@ def _sum_of_map() -> Column:
     return f.aggregate(numbers, f.lit(0).cast("bigint"), lambda sum_, text: sum_ + text.cast("bigint"))
 
 
-def _reports(counted: DataFrame, sources: Sequence[Source]) -> DataFrame:
+def _reports(counted: DataFrame, sources: Sequence[LogSource]) -> DataFrame:
     """Return one row a run, task and time, with its file's run and interval."""
     rows = [(str(source.file), run_of(source), _options(source).interval_s) for source in sources]
     runs_frame = small_tables.frame_of_rows(counted.sparkSession, rows, "file string, run string, given_s double")
@@ -171,4 +171,4 @@ def _differences(reports: DataFrame, intervals: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-READER = Reader(PATTERN, GROUPS, EXAMPLE, StormMetricsOptions, samples, runs, run_of_file)
+READER = LogReader(PATTERN, GROUPS, EXAMPLE, StormMetricsOptions, samples, runs, run_of_file)

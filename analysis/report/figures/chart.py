@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from analysis.report.figures.marks import Mark
-from analysis.report.figures.points import Column, Row, Trace, rows
+from analysis.report.figures.points import PointColumn, PointTrace, Row, rows
 from analysis.report.figures.style import INK, WIDTH_IN, display_name
 
 HOURS_FROM, MOST_TICKS = 3.0, 10  # of a time axis: from how many hours on it is in hours, and its most ticks then
@@ -39,7 +39,7 @@ class ChartAxis:
 
 
 @dataclass(frozen=True)
-class Panel:
+class ChartPanel:
     marks: Sequence[Mark] = ()
     title: str = ""
     x: ChartAxis = ChartAxis()
@@ -61,8 +61,8 @@ class Chart:
     the panel's title as a column; `legend`: of each panel, or of the whole chart."""
 
     title: str
-    columns: Sequence[Column]
-    panels: Sequence[Panel]
+    columns: Sequence[PointColumn]
+    panels: Sequence[ChartPanel]
     height_in: float = 0.0
     abreast: int = 1
     width_in: float = WIDTH_IN
@@ -80,12 +80,12 @@ class Chart:
         """Return the number of rows of panels."""
         return ceil(len(self.panels) / self.abreast)
 
-    def traces(self) -> list[tuple[int, Mark, Trace]]:
+    def traces(self) -> list[tuple[int, Mark, PointTrace]]:
         """Return the index of the panel, the mark, and its points at their places on the axes, for each mark with
         data."""
         titles = [panel.title.replace("\n", " ") if self.tells_panels else "" for panel in self.panels]
         return [
-            (number, mark, Trace(mark.name, mark.mark, mark.colour, tuple(mark.spots), titles[number]))
+            (number, mark, PointTrace(mark.name, mark.mark, mark.colour, tuple(mark.spots), titles[number]))
             for number, panel in enumerate(self.panels)
             for mark in panel.marks
             if mark.mark
@@ -101,9 +101,9 @@ def categories(names: Sequence[str], label: str = "", **settings: Any) -> ChartA
     return ChartAxis(label, -0.6, len(names) - 0.4, dict(enumerate(names)), has_grid=False, **settings)
 
 
-def row_panel(variants: Iterable[str], marks: Sequence[Mark], y: ChartAxis, rules: Sequence[float] = ()) -> Panel:
+def row_panel(variants: Iterable[str], marks: Sequence[Mark], y: ChartAxis, rules: Sequence[float] = ()) -> ChartPanel:
     """Return a row a variant, the first one on top; names at the left."""
-    return Panel(marks, x=categories([display_name(name) for name in variants]), y=y, flipped=True, rules=rules)
+    return ChartPanel(marks, x=categories([display_name(name) for name in variants]), y=y, flipped=True, rules=rules)
 
 
 def time_axis(first_s: float, last_s: float, since: str, label: str = "time since {} ({})") -> ChartAxis:

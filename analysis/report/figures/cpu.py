@@ -4,20 +4,20 @@ import re
 from statistics import median
 
 from analysis.report.figures import style
-from analysis.report.figures.chart import Chart, ChartAxis, Panel, categories
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, categories
 from analysis.report.figures.marks import Dot, Mark, Stroke, Whisker
-from analysis.report.figures.points import Column, Row, Spot
-from analysis.report.figures.series_data import Load, SeriesData
+from analysis.report.figures.points import PointColumn, Row, Spot
+from analysis.report.figures.series_data import MachineUtilisation, SeriesData
 
 ABREAST = 2  # nine machines and the master have room for their names, …
 MANY_MACHINES = 9  # … though in a smaller font
 OFFSETS = {"before": -0.16, "after": 0.16}
 COLUMNS = (
-    Column("machine", "machine", kind="word"),
-    Column("phase", "phase", kind="word"),
-    Column("cpu_p50_percent", "CPU, median", "% of its share"),
-    Column("cpu_p10_percent", "10th percentile", "%"),
-    Column("cpu_p90_percent", "90th percentile", "%"),
+    PointColumn("machine", "machine", kind="word"),
+    PointColumn("phase", "phase", kind="word"),
+    PointColumn("cpu_p50_percent", "CPU, median", "% of its share"),
+    PointColumn("cpu_p10_percent", "10th percentile", "%"),
+    PointColumn("cpu_p90_percent", "90th percentile", "%"),
 )
 
 
@@ -40,7 +40,7 @@ def chart(data: SeriesData) -> Chart | None:
         title = style.display_name(variant)
         marks = [mark for phase in OFFSETS for mark in _phase(samples, phase, machines, title, colour)]
         x = categories(names, tick_size=8.5 if len(machines) < MANY_MACHINES else 7.5)
-        panels.append(Panel(marks, title, x, ChartAxis(low=0.0, high=top), title_colour=colour))
+        panels.append(ChartPanel(marks, title, x, ChartAxis(low=0.0, high=top), title_colour=colour))
     return Chart(
         "CPU utilisation of every machine before and after the scale event", COLUMNS, panels,
         (2.5 if rows < 3 else 1.7) * rows + 0.4, min(ABREAST, len(panels)), shares="y",
@@ -48,7 +48,7 @@ def chart(data: SeriesData) -> Chart | None:
     )  # fmt: skip
 
 
-def _machine_label(machine: str, joined: bool, loads: list[Load]) -> str:
+def _machine_label(machine: str, joined: bool, loads: list[MachineUtilisation]) -> str:
     """Return the machine's name and whether it joined or left; if it left only in some runs, in how many."""
     departures = {load.run_id: load.left for load in loads if load.machine == machine}
     times = sum(departures.values())
@@ -57,7 +57,7 @@ def _machine_label(machine: str, joined: bool, loads: list[Load]) -> str:
     return f"{machine}\n(joins)" if joined else machine
 
 
-def _phase(loads: list[Load], phase: str, machines: list[str], name: str, colour: str) -> list[Mark]:
+def _phase(loads: list[MachineUtilisation], phase: str, machines: list[str], name: str, colour: str) -> list[Mark]:
     """Return every run, machine by machine, and a short stroke at the median over the repetitions."""
     spots, intervals, medians = [], [], []
     for position, machine in enumerate(machines):

@@ -18,7 +18,7 @@ from analysis.report.figures import style
 from analysis.report.figures.series_data import order_variants
 from analysis.report.figures.topology_graph import Graph, Note, Notes, layout
 from topologies import catalogue
-from topologies.catalogue import Component, Edge
+from topologies.catalogue import ComponentSpec, EdgeSpec
 
 VARIANTS_WITH_NOTES = 3  # more than this under a box belongs into a table
 
@@ -61,8 +61,10 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> DecisionGraph | 
 
 def graph_of(record: Mapping[str, Any]) -> Graph:
     """Return the graph of run.json's `topology`."""
-    components = (Component(c["name"], c["kind"], len(c["tasks"]), c["executors"], "") for c in record["components"])
-    edges = (Edge(e["source"], e["stream"], e["target"], e["grouping"]) for e in record["edges"])
+    components = (
+        ComponentSpec(c["name"], c["kind"], len(c["tasks"]), c["executors"], "") for c in record["components"]
+    )
+    edges = (EdgeSpec(e["source"], e["stream"], e["target"], e["grouping"]) for e in record["edges"])
     sinks = (c["name"] for c in record["components"] if c.get("sink"))
     return in_reading_order(Graph(tuple(components), tuple(edges), tuple(sinks)))
 

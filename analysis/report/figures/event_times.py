@@ -14,24 +14,24 @@ from itertools import product
 
 from analysis.record.event_timeline import event_order
 from analysis.report.figures import style
-from analysis.report.figures.chart import Chart, ChartAxis, Panel, categories, row_panel
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, categories, row_panel
 from analysis.report.figures.marks import Bar, Dot, Mark, Text
-from analysis.report.figures.points import Column, Row, Spot
+from analysis.report.figures.points import PointColumn, Row, Spot
 from analysis.report.figures.series_data import EventTime, SeriesData
 from analysis.stats import survival
 
 MEDIAN = "median (Kaplan-Meier)"
 DEFINITION_TITLES = {"sp": "IC2E paper (SP)", "st": "thesis (ST)", "script": "authors' script"}
 CONVERGENCE_COLUMNS = (
-    Column("event", "event", kind="word"),
-    Column("definition", "definition", kind="word"),
-    Column("convergence_s", "convergence time", "s"),
-    Column("censored", "longer than that", kind="yes_no"),
+    PointColumn("event", "event", kind="word"),
+    PointColumn("definition", "definition", kind="word"),
+    PointColumn("convergence_s", "convergence time", "s"),
+    PointColumn("censored", "longer than that", kind="yes_no"),
 )
 DOWNTIME_COLUMNS = (
-    Column("event", "event", kind="word"),
-    Column("downtime_s", "downtime", "s"),
-    Column("censored", "longer than that", kind="yes_no"),
+    PointColumn("event", "event", kind="word"),
+    PointColumn("downtime_s", "downtime", "s"),
+    PointColumn("censored", "longer than that", kind="yes_no"),
 )
 
 
@@ -56,7 +56,7 @@ def convergence_chart(data: SeriesData) -> Chart | None:
     )  # fmt: skip
 
 
-def convergence_panel(data: SeriesData, event: str, definition: str) -> Panel:
+def convergence_panel(data: SeriesData, event: str, definition: str) -> ChartPanel:
     times = [time for time in data.times if (time.definition, time.event_id) == (definition, event)]
     values: Row = {"event": data.label(event), "definition": DEFINITION_TITLES[definition]}
     marks = _bars(data, times, "convergence_s", values, thickness=0.6, room=0.44)
@@ -81,11 +81,11 @@ def downtime_chart(data: SeriesData) -> Chart | None:
     )  # fmt: skip
 
 
-def downtime_panel(data: SeriesData, event_id: str) -> Panel:
+def downtime_panel(data: SeriesData, event_id: str) -> ChartPanel:
     downs = [down for down in data.downtimes if down.event_id == event_id]
     marks = _bars(data, downs, "downtime_s", {"event": data.label(event_id)}, thickness=0.55, room=0.42)
     x = categories([style.multiline_name(variant) for variant in data.variants])
-    return Panel(marks, x=x, y=ChartAxis("downtime (s)", 0.0, _top(downs)))
+    return ChartPanel(marks, x=x, y=ChartAxis("downtime (s)", 0.0, _top(downs)))
 
 
 def _top(downs: Sequence[EventTime]) -> float:

@@ -20,7 +20,7 @@ _SWEEPS = 8  # in both directions; the best of all orders is kept
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """A position; `column` counts from 0 at the sources; `row` is centred: a column of one is at 0, of two at -0.5 and
     0.5."""
 
@@ -30,10 +30,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Layers:
-    cells: Mapping[str, Cell]  # component → its cell, in the order of the components
-    bends: Mapping[Edge, tuple[Cell, ...]]  # edge over several columns → its cells in the columns between
+    cells: Mapping[str, GridCell]  # component → its cell, in the order of the components
+    bends: Mapping[Edge, tuple[GridCell, ...]]  # edge over several columns → its cells in the columns between
 
-    def path(self, edge: Edge) -> tuple[Cell, ...]:
+    def path(self, edge: Edge) -> tuple[GridCell, ...]:
         """Return the cells to draw an edge through, both ends included."""
         return (self.cells[edge[0]], *self.bends.get(edge, ()), self.cells[edge[1]])
 
@@ -126,9 +126,9 @@ def _sweep(columns: _Columns, links: Sequence[_Link], backwards: bool) -> _Colum
     return result
 
 
-def _cells(columns: _Columns) -> dict[_Vertex, Cell]:
+def _cells(columns: _Columns) -> dict[_Vertex, GridCell]:
     return {
-        vertex: Cell(number, row - (len(column) - 1) / 2)
+        vertex: GridCell(number, row - (len(column) - 1) / 2)
         for number, column in enumerate(columns)
         for row, vertex in enumerate(column)
     }

@@ -55,7 +55,7 @@ def _places(spots: Sequence[Spot], flipped: bool) -> tuple[list[float], list[flo
 
 
 @dataclass(frozen=True)
-class Line(Mark):
+class LineMark(Mark):
     width: float = 2.0
     dashes: Any = "-"
     marker: Any = None

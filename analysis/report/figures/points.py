@@ -15,7 +15,7 @@ Row = dict[str, Value]
 
 
 @dataclass(frozen=True)
-class Column:
+class PointColumn:
     """A value of a figure's marks: `name` in files, with its unit; `label` and `unit` in the tooltip."""
 
     name: str
@@ -37,7 +37,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Trace:
+class PointTrace:
     """Marks that belong together, in the order of the arrow keys: a line, or one variant's dots in a panel.
 
     `mark` says what they are: median, run, smallest run, event …
@@ -56,11 +56,11 @@ class Drawing:
 
     svg: str
     pdf: bytes
-    columns: tuple[Column, ...]
-    traces: tuple[Trace, ...]
+    columns: tuple[PointColumn, ...]
+    traces: tuple[PointTrace, ...]
     name_column: str = "variant"
 
-    def data_columns(self) -> tuple[Column, ...]:
+    def data_columns(self) -> tuple[PointColumn, ...]:
         """Return the columns of the data's files, in order."""
         return data_columns(self.traces, self.columns, self.name_column)
 
@@ -78,14 +78,16 @@ class Drawing:
         return text.replace("<", "\\u003c")  # so that no text can end the script element around it
 
 
-def data_columns(traces: Sequence[Trace], columns: Sequence[Column], name_column: str) -> tuple[Column, ...]:
+def data_columns(
+    traces: Sequence[PointTrace], columns: Sequence[PointColumn], name_column: str
+) -> tuple[PointColumn, ...]:
     """Return the columns of a figure's data; several panels get a column."""
-    first = [Column("panel", "panel", kind="word")] if any(trace.panel for trace in traces) else []
-    words = [Column(name, name, kind="word") for name in (name_column, "mark", "run_id")]
+    first = [PointColumn("panel", "panel", kind="word")] if any(trace.panel for trace in traces) else []
+    words = [PointColumn(name, name, kind="word") for name in (name_column, "mark", "run_id")]
     return (*first, *words, *columns)
 
 
-def rows(traces: Sequence[Trace], columns: Sequence[Column], name_column: str) -> list[Row]:
+def rows(traces: Sequence[PointTrace], columns: Sequence[PointColumn], name_column: str) -> list[Row]:
     """Return one row a mark, in the order of the columns."""
     names = [column.name for column in data_columns(traces, columns, name_column)]
     return [
@@ -99,12 +101,12 @@ def rows(traces: Sequence[Trace], columns: Sequence[Column], name_column: str) -
     ]  # fmt: skip
 
 
-def _finite_spots(trace: Trace) -> Trace:
+def _finite_spots(trace: PointTrace) -> PointTrace:
     """Leave out marks that are not drawn because their value is not finite."""
     return replace(trace, spots=tuple(spot for spot in trace.spots if isfinite(spot.x) and isfinite(spot.y)))
 
 
-def _compact(trace: Trace, columns: Sequence[Column]) -> dict[str, Any]:
+def _compact(trace: PointTrace, columns: Sequence[PointColumn]) -> dict[str, Any]:
     """Write a column with one value once, and leave out columns without a value."""
     spots = trace.spots
     values = {

@@ -22,19 +22,19 @@ from analysis.claims.statements import RATIOS, Claim, load_claims
 from analysis.metrics.definitions import metric
 from analysis.record.event_timeline import FIRST_EVENT
 from analysis.report.figures import event_times, style, sweep_curves, throughput_timeline
-from analysis.report.figures.chart import Chart, ChartAxis, Panel, row_panel
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, row_panel
 from analysis.report.figures.marks import (
     ARROW_DOWN,
     ARROW_LEFT,
     ARROW_RIGHT,
     ARROW_UP,
     Dot,
-    Line,
+    LineMark,
     Mark,
     Stroke,
     Whisker,
 )
-from analysis.report.figures.points import Column, Spot
+from analysis.report.figures.points import PointColumn, Spot
 from analysis.report.figures.series_data import Level, RunNumber, SeriesData
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, short_name
 from analysis.stats.effect import Effect, geometric_ratio, own_number, paired_ratio
@@ -47,12 +47,12 @@ AXIS_WORDS = {"machines.before": "machines", "topology.parameters.size_bytes": "
 BASELINE = "even"  # Storm's default in the papers
 EMITTED, BYTES = "published_emitted_per_s", "published_network_mb_per_s"
 BEST_BY = EMITTED
-GAIN = Column("gain_percent", "gain over its own before", "%")
-LEVEL = Column("throughput_after_per_s", "throughput after", "tuples/s")
-CHANGE = Column("change_percent", "over the default", "%")
-CPU = Column("cpu_p50_percent", "CPU, median over seconds", "% of its share")
-MACHINE = Column("machine", "machine", kind="word")
-INTERVAL = (Column("low", "95 % interval from"), Column("high", "to"))
+GAIN = PointColumn("gain_percent", "gain over its own before", "%")
+LEVEL = PointColumn("throughput_after_per_s", "throughput after", "tuples/s")
+CHANGE = PointColumn("change_percent", "over the default", "%")
+CPU = PointColumn("cpu_p50_percent", "CPU, median over seconds", "% of its share")
+MACHINE = PointColumn("machine", "machine", kind="word")
+INTERVAL = (PointColumn("low", "95 % interval from"), PointColumn("high", "to"))
 Measured = tuple[float, str]  # with the run in which it was measured
 EDGES = 4  # least number of machines for quartiles
 ALONG_X = {ARROW_UP: ARROW_RIGHT, ARROW_DOWN: ARROW_LEFT}
@@ -62,9 +62,9 @@ ALONG_X = {ARROW_UP: ARROW_RIGHT, ARROW_DOWN: ARROW_LEFT}
 class PanelKind:
     """A way to draw a panel; `intervals`: columns that simulated runs do not have."""
 
-    panel: Callable[[SeriesData], Panel]
-    columns: tuple[Column, ...]
-    intervals: tuple[Column, ...] = ()
+    panel: Callable[[SeriesData], ChartPanel]
+    columns: tuple[PointColumn, ...]
+    intervals: tuple[PointColumn, ...] = ()
 
 
 def chart(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) -> Chart:
@@ -76,7 +76,7 @@ def chart(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData])
     for spec in figure.panels:
         kind, data = PANELS[spec.draw], data_by_experiment.get(spec.experiment)
         is_empty = data is None or not data.totals
-        placeholder = Panel(message=f"{spec.experiment}\nnot {'simulated' if of_model else 'run'}")
+        placeholder = ChartPanel(message=f"{spec.experiment}\nnot {'simulated' if of_model else 'run'}")
         panels.append(replace(placeholder if data is None or is_empty else kind.panel(data), title=spec.title))
         variants = 3 if data is None else len(data.variants)
         heights.append(HEIGHTS_IN.get(spec.draw, 0.34 * variants + 0.8))
@@ -97,7 +97,7 @@ def chart(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData])
 
 
 def _spread(
-    position: int, name: str, colour: str, runs: Sequence[Measured], columns: Sequence[Column], middle: float,
+    position: int, name: str, colour: str, runs: Sequence[Measured], columns: Sequence[PointColumn], middle: float,
     estimate: Effect | None,
 ) -> list[Mark]:  # fmt: skip
     """Return runs as dots, the middle as a stroke, and its interval. `columns`: of the value and of the interval's
@@ -115,9 +115,9 @@ def _spread(
 
 
 def _measured(
-    data: SeriesData, runs: Mapping[str, Sequence[Measured]], columns: Sequence[Column], y: ChartAxis,
+    data: SeriesData, runs: Mapping[str, Sequence[Measured]], columns: Sequence[PointColumn], y: ChartAxis,
     rules: Sequence[float] = (),
-) -> Panel:  # fmt: skip
+) -> ChartPanel:  # fmt: skip
     """Return the runs of each variant with their mean and, if they were measured, its interval."""
     marks: list[Mark] = []
     for position, variant, name, colour in style.numbered(runs, data.variants):
@@ -127,7 +127,7 @@ def _measured(
     return row_panel(runs, marks, y, rules)
 
 
-def _numbers(data: SeriesData, column: Column) -> Panel:
+def _numbers(data: SeriesData, column: PointColumn) -> ChartPanel:
     """Return the panel of a measurement without a comparison."""
     every = data.numbers.get(column.name, ())
     runs = {name: [(each.value, each.run_id) for each in every if each.variant == name] for name in data.variants}
@@ -138,7 +138,7 @@ def _gain(level: Level) -> float | None:
     return 100 * (level.after / level.before - 1) if level.before and level.after is not None else None
 
 
-def _ranked(data: SeriesData, column: Column, measured: Callable[[Level], float | None]) -> Panel:
+def _ranked(data: SeriesData, column: PointColumn, measured: Callable[[Level], float | None]) -> ChartPanel:
     """Sort variants by their gain over the level before, best on top."""
 
     def runs(variant: str, value: Callable[[Level], float | None]) -> list[Measured]:
@@ -152,12 +152,12 @@ def _ranked(data: SeriesData, column: Column, measured: Callable[[Level], float 
     return _measured(data, {name: runs(name, measured) for name in order}, columns, y, () if column is LEVEL else [0.0])
 
 
-def _interval_columns(of: Column) -> tuple[Column, Column]:
+def _interval_columns(of: PointColumn) -> tuple[PointColumn, PointColumn]:
     """Return the columns of the mean's 95 % interval."""
-    return Column(f"low_{of.name}", "95 % interval from", of.unit), Column(f"high_{of.name}", "to", of.unit)
+    return PointColumn(f"low_{of.name}", "95 % interval from", of.unit), PointColumn(f"high_{of.name}", "to", of.unit)
 
 
-def _changes(data: SeriesData, name: str) -> Panel:
+def _changes(data: SeriesData, name: str) -> ChartPanel:
     """Return changes over the default, block by block, with the mean of logarithms and, if the runs were measured, its
     interval, and the best of three runs."""
     variants = [variant for variant in data.variants if variant != BASELINE]
@@ -213,7 +213,7 @@ def stated_mark(claim: Claim) -> tuple[str, int | None]:
     return ("stated to be less than", ARROW_DOWN) if claim.region.low == -inf else ("stated", None)
 
 
-def _cpu_machines(data: SeriesData) -> Panel:
+def _cpu_machines(data: SeriesData) -> ChartPanel:
     """Return a dot a machine and run after the event, and a box from the first to the third quartile."""
     marks: list[Mark] = []
     for position, variant, name, colour in style.numbered(data.variants, data.variants):
@@ -232,7 +232,7 @@ def _cpu_machines(data: SeriesData) -> Panel:
     return row_panel(data.variants, marks, ChartAxis(f"{CPU.label} ({CPU.unit})", 0.0, 105.0))
 
 
-def _throughput(data: SeriesData) -> Panel:
+def _throughput(data: SeriesData) -> ChartPanel:
     return throughput_timeline.panel(data, data.variants, "throughput (tuples/s)", has_levels=False)
 
 
@@ -247,7 +247,7 @@ def _change_kind(name: str) -> PanelKind:
 
 
 def _number_kind(name: str) -> PanelKind:
-    column = Column(name, metric(name).words, metric(name).unit)
+    column = PointColumn(name, metric(name).words, metric(name).unit)
     return PanelKind(partial(_numbers, column=column), (column,), INTERVAL)
 
 
@@ -300,11 +300,11 @@ def sweep_chart(figure: PublishedFigure, swept: Mapping[str, SweepData]) -> Char
     )  # fmt: skip
 
 
-def _sweep_panel(published: publications.Panel, data: SweepData | None) -> Panel:
+def _sweep_panel(published: publications.PublishedPanel, data: SweepData | None) -> ChartPanel:
     kind = SWEEP_PANELS[published.draw]
     runs = [] if data is None else runs_of(data, kind)
     if data is None or not runs:
-        return Panel(title=published.title, message=f"{published.experiment}\nnot simulated")
+        return ChartPanel(title=published.title, message=f"{published.experiment}\nnot simulated")
     axes, info = sweep_curves.layout(data), metric(kind.metric)
     panel, x = sweep_curves.panel(data, axes, runs), data.axes[axes.x]
     label = fill(f"{info.words} ({'% over the default' if kind.is_change else info.value_unit})", LABEL_CHARACTERS)
@@ -361,5 +361,5 @@ def _stated_lines(data: SweepData, kind: SweepKind, x: SweepAxis) -> list[Mark]:
             colour = style.colours(data.variants).get(claim.variant, style.GREY)
             mark, arrow = stated_mark(claim)
             name = style.display_name(claim.variant)
-            marks.append(Line(spots, colour, name, mark, width=1.2, dashes=":", marker=arrow or "_"))
+            marks.append(LineMark(spots, colour, name, mark, width=1.2, dashes=":", marker=arrow or "_"))
     return marks

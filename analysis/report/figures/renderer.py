@@ -12,9 +12,9 @@ from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from analysis.report.figures.chart import Chart, ChartAxis, End, Panel
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, End
 from analysis.report.figures.marks import Cells, Events, Moment
-from analysis.report.figures.points import Column, Drawing, Spot, Trace
+from analysis.report.figures.points import Drawing, PointColumn, PointTrace, Spot
 from analysis.report.figures.style import FAINT, GREY, INK, PALETTE
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def draw(chart: Chart) -> Drawing:
         return forms(figure, chart.title, chart.columns, lambda: _traces(chart, axes_of), chart.name_column)
 
 
-def _with_label_room(panel: Panel, chart: Chart) -> Panel:
+def _with_label_room(panel: ChartPanel, chart: Chart) -> ChartPanel:
     """Return the panel; one with an individual height grows by the room for the labels of its events."""
     span = panel.x.low, panel.x.high
     labelled = [mark for mark in panel.marks if isinstance(mark, Events) and mark.is_labelled]
@@ -111,7 +111,8 @@ def canvas(
 
 
 def forms(
-    figure: Canvas, title: str, columns: Sequence[Column], traces: Callable[[], Iterable[Trace]], name_column: str, *,
+    figure: Canvas, title: str, columns: Sequence[PointColumn], traces: Callable[[], Iterable[PointTrace]],
+    name_column: str, *,
     width_px: float = 0.0,
 ) -> Drawing:  # fmt: skip
     """Return the figure as SVG, inline and with an accessible title, and as PDF. `traces`: in units of the SVG, called
@@ -128,7 +129,7 @@ def forms(
     return Drawing(svg, pdf.getvalue(), tuple(columns), svg_traces, name_column)
 
 
-def _traces(chart: Chart, axes_of: Sequence[Axes]) -> Iterator[Trace]:
+def _traces(chart: Chart, axes_of: Sequence[Axes]) -> Iterator[PointTrace]:
     for number, mark, trace in chart.traces():
         places = [(spot.x - mark.shift, spot.y) for spot in trace.spots]
         if chart.panels[number].flipped:
@@ -153,7 +154,7 @@ def on_svg(axes: Axes, spots: Sequence[Spot], of_height: bool = False) -> tuple[
     )
 
 
-def _scale_of_cells(figure: Canvas, drawn: Sequence[tuple[Axes, Panel]]) -> None:
+def _scale_of_cells(figure: Canvas, drawn: Sequence[tuple[Axes, ChartPanel]]) -> None:
     """Draw the scale beside a panel with an individual height, or above all panels."""
     maps = [(axes, panel, mark) for axes, panel in drawn for mark in panel.marks if isinstance(mark, Cells)]
     if not maps:
@@ -172,7 +173,7 @@ def _scale_of_cells(figure: Canvas, drawn: Sequence[tuple[Axes, Panel]]) -> None
 # Axes, events and labels.
 
 
-def _finish(axes: Axes, panel: Panel, chart: Chart) -> None:
+def _finish(axes: Axes, panel: ChartPanel, chart: Chart) -> None:
     axes.set_title(panel.title, loc="left", color=panel.title_colour, fontsize=chart.title_size,
                    fontweight="bold" if chart.has_bold_titles else "normal", linespacing=1.2)  # fmt: skip
     if panel.message:
@@ -225,7 +226,7 @@ def _scale(axes: Axes, side: str, axis: ChartAxis, is_inverted: bool, values: Se
         axes.grid(axis=side, visible=False)  # type: ignore[arg-type]
 
 
-def _size_in(panel: Panel, chart: Chart) -> tuple[float, float]:
+def _size_in(panel: ChartPanel, chart: Chart) -> tuple[float, float]:
     """Return width and height of a panel, approximately if its labels have no room yet."""
     if panel.height_in:
         return chart.width_in - MARGINS_IN[0] - MARGINS_IN[1], panel.height_in

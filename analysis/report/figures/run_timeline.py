@@ -8,9 +8,9 @@ from statistics import fmean
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import style
-from analysis.report.figures.chart import Chart, ChartAxis, End, Panel, time_axis
-from analysis.report.figures.marks import Cells, Dot, Line, Mark, events
-from analysis.report.figures.points import Column, Spot
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, End, time_axis
+from analysis.report.figures.marks import Cells, Dot, LineMark, Mark, events
+from analysis.report.figures.points import PointColumn, Spot
 
 Windows = Sequence[tuple[float, float]]  # start relative to the first event, value; oldest first
 MOST_WINDOWS = 400  # more than a line can show: longer runs are drawn in wider windows
@@ -26,11 +26,11 @@ LINE_STYLES = {
 }
 DECIDES = style.PALETTE[3]
 COLUMNS = (
-    Column("time_s", "time", "s"),
-    Column("tuples_per_s", "rate", "tuples/s"),
-    Column("tuples_waiting", "waiting", "tuples"),
-    Column("cpu_percent", "CPU", "% of its share"),
-    Column("event", "event", kind="word"),
+    PointColumn("time_s", "time", "s"),
+    PointColumn("tuples_per_s", "rate", "tuples/s"),
+    PointColumn("tuples_waiting", "waiting", "tuples"),
+    PointColumn("cpu_percent", "CPU", "% of its share"),
+    PointColumn("event", "event", kind="word"),
 )
 
 
@@ -81,7 +81,7 @@ def topologies_chart(named: Sequence[tuple[str, RunData]]) -> Chart | None:
 
 
 def _chart(
-    title: str, panels: Sequence[Panel], data: RunData, span: tuple[float, float], *, tells_panels: bool = False
+    title: str, panels: Sequence[ChartPanel], data: RunData, span: tuple[float, float], *, tells_panels: bool = False
 ) -> Chart:
     axis = time_axis(*span, "the first event" if data.marks else "the first sample")
     panels = [
@@ -90,7 +90,7 @@ def _chart(
     return Chart(title, COLUMNS, panels, shares="x", tells_panels=tells_panels, title_size=9)
 
 
-def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> Panel:
+def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> ChartPanel:
     """Return the panel of rates; `is_labelled`: with the names of lines and events."""
     marks: list[Mark] = []
     ends: list[End] = []
@@ -99,7 +99,7 @@ def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> Pane
         line = mean_by_window(data.rates.get(scope, ()), window_s)
         if line:
             spots = _spots(data, line, "tuples_per_s")
-            marks.append(Line(spots, colour, LABELS[scope], "rate", width=width, dashes=dashes))
+            marks.append(LineMark(spots, colour, LABELS[scope], "rate", width=width, dashes=dashes))
             ends.append(End(LABELS[scope], colour, line[-1][1]))
     highest = max(rate for line in data.rates.values() for _, rate in line)
     top = None if is_labelled else 1.08 * highest or 1.0
@@ -109,26 +109,28 @@ def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> Pane
         marks.append(Dot(spots, DECIDES, "", "decision", of_height=True, marker="^"))
         ends.append(End("the policy decides", DECIDES, 0.0))
     label = "rate (tuples/s)" if is_labelled else "tuples/s"
-    return Panel(
+    return ChartPanel(
         marks, y=ChartAxis(label, 0.0, top), spans=data.parts, ends=ends if is_labelled else (), height_in=height_in
     )
 
 
-def _queues(data: RunData) -> Panel:
+def _queues(data: RunData) -> ChartPanel:
     longest = sorted(data.queues, key=lambda name: (-max(queue for _, queue in data.queues[name]), name))[:LINES]
     width = window_width_s(data.queues.values())
     marks: list[Mark] = []
     ends: list[End] = []
     for colour, name in zip(style.PALETTE, longest, strict=False):
         line = mean_by_window(data.queues[name], width)
-        marks.append(Line(_spots(data, line, "tuples_waiting"), colour, name, "queue", width=1.4))
+        marks.append(LineMark(_spots(data, line, "tuples_waiting"), colour, name, "queue", width=1.4))
         ends.append(End(name, colour, line[-1][1]))
     top = 1.08 * max((w for name in longest for _, w in data.queues[name]), default=0.0) or 1.0
     marks.append(events(data.marks, is_labelled=False, is_told=False))
-    return Panel(marks, y=ChartAxis("waiting (tuples)", 0.0, top), spans=data.parts, ends=ends, height_in=QUEUES_IN)
+    return ChartPanel(
+        marks, y=ChartAxis("waiting (tuples)", 0.0, top), spans=data.parts, ends=ends, height_in=QUEUES_IN
+    )
 
 
-def _cpu(data: RunData) -> list[Panel]:
+def _cpu(data: RunData) -> list[ChartPanel]:
     """Return a row a machine, readable for eighty machines as well as for four."""
     if not data.cpu:
         return []
@@ -151,7 +153,9 @@ def _cpu(data: RunData) -> list[Panel]:
     event_lines = events(data.marks, is_labelled=False, is_told=False, colour="white")
     height = min(3.6, 0.35 + 0.17 * len(machines))
     return [
-        Panel([map_of, *marks, event_lines], y=ChartAxis(ticks=ticks, tick_size=7.5, has_grid=False), height_in=height)
+        ChartPanel(
+            [map_of, *marks, event_lines], y=ChartAxis(ticks=ticks, tick_size=7.5, has_grid=False), height_in=height
+        )
     ]
 
 

@@ -16,7 +16,7 @@ from analysis.record.topology_file import is_unthrottled
 
 
 @dataclass(frozen=True)
-class Line:
+class RateLine:
     """Rates of one run over its windows; `starts_s` relative to the first event."""
 
     run_id: str
@@ -39,7 +39,7 @@ class EventTime:
 
 
 @dataclass(frozen=True)
-class Load:
+class MachineUtilisation:
     """Utilisation of one machine before the first event or after the last one, as fractions of its quota.
 
     `left`: it was released in between; later measurements of it do not belong to the cluster.
@@ -80,7 +80,7 @@ class RunNumber:
 
 
 @dataclass(frozen=True)
-class Traffic:
+class RunTraffic:
     """Rates from task to task in one run on one side of the first event, tuples/s, and a slot of each task: if it had
     several, the one with the busiest pair. `machines`: rates from machine to machine, of the tuples whose way is
     known, each by the places of its tasks at that time."""
@@ -105,17 +105,17 @@ class SeriesData:
     """The data of the figures, from complete runs with an event only; variants in the order of the figures."""
 
     variants: tuple[str, ...]
-    totals: tuple[Line, ...]
-    due: tuple[Line, ...]  # of runs whose spouts are throttled by their rate
+    totals: tuple[RateLine, ...]
+    due: tuple[RateLine, ...]  # of runs whose spouts are throttled by their rate
     times: tuple[EventTime, ...]
-    loads: tuple[Load, ...]
+    loads: tuple[MachineUtilisation, ...]
     levels: tuple[Level, ...]
     downtimes: tuple[EventTime, ...] = ()
     marks: tuple[EventMark, ...] = ()  # of all runs
     axis_s: tuple[float, float] | None = None  # of the runs, if a topology was not present all the time
     experiment: str = ""
     numbers: Mapping[str, tuple[RunNumber, ...]] = field(default_factory=dict)  # by metric, of `DRAWN`
-    traffic: tuple[Traffic, ...] = ()  # of one run of each variant
+    traffic: tuple[RunTraffic, ...] = ()  # of one run of each variant
     topology: str | None = None  # the drawn one of several; None: the only one, or the cluster
     of_model: bool = False  # the runs were simulated: they scatter by the model's noise, which needs no interval
 
@@ -178,11 +178,11 @@ def _order(name: str) -> tuple[bool, bool, str, int, str]:
     return not name.startswith("even"), name.startswith(PROPOSED), *numbered, name
 
 
-def _lines(windows: list[Row], scope: str, variants: dict[str, str]) -> tuple[Line, ...]:
+def _lines(windows: list[Row], scope: str, variants: dict[str, str]) -> tuple[RateLine, ...]:
     scope_rows = (row for row in windows if row["scope"] == scope and row["run_id"] in variants)
     windows_by_run = by_run(sorted(scope_rows, key=lambda row: row["window_s"]))
     return tuple(
-        Line(run_id, variants[run_id], tuple(p["window_s"] for p in points), tuple(p["rate"] for p in points))
+        RateLine(run_id, variants[run_id], tuple(p["window_s"] for p in points), tuple(p["rate"] for p in points))
         for run_id, points in sorted(windows_by_run.items())
     )
 
@@ -223,9 +223,10 @@ def _machines_gone(events: list[Row]) -> set[tuple[str, str]]:
     return absentees
 
 
-def _loads(table: list[Row], variants: dict[str, str], left: set[tuple[str, str]]) -> tuple[Load, ...]:
+def _loads(table: list[Row], variants: dict[str, str], left: set[tuple[str, str]]) -> tuple[MachineUtilisation, ...]:
     loads = [
-        Load(row["run_id"], variants[row["run_id"]], row["phase"], row["machine"], bool(row["joins_at_scale"]),
+        MachineUtilisation(row["run_id"], variants[row["run_id"]], row["phase"], row["machine"],
+             bool(row["joins_at_scale"]),
              row["utilisation_p10"], row["utilisation_p50"], row["utilisation_p90"],
              (row["run_id"], row["machine"]) in left)
         for row in _outer_phases(table, variants)
@@ -254,7 +255,7 @@ def _numbers(table: list[Row], runs: list[Row]) -> dict[str, tuple[RunNumber, ..
     return {metric: tuple(metric_numbers) for metric, metric_numbers in numbers.items()}
 
 
-def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | None) -> tuple[Traffic, ...]:
+def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | None) -> tuple[RunTraffic, ...]:
     """Return the traffic of the first run of each variant."""
     first = {variant: run_id for run_id, variant in sorted(variants.items(), reverse=True)}
     table = rows(paths, "task_traffic", runs=list(first.values()), topology=topology) if first else []
@@ -263,7 +264,7 @@ def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | No
         if row["event_id"] == FIRST_EVENT:
             by_side.setdefault((row["run_id"], row["phase"]), []).append(row)
     return tuple(
-        Traffic(run_id, variants[run_id], phase, *_pairs(pairs), _machine_pairs(pairs))
+        RunTraffic(run_id, variants[run_id], phase, *_pairs(pairs), _machine_pairs(pairs))
         for (run_id, phase), pairs in sorted(by_side.items())
     )
 

@@ -16,9 +16,9 @@ from math import ceil, nan
 
 from analysis.metrics.definitions import metric
 from analysis.report.figures import style
-from analysis.report.figures.chart import Chart, ChartAxis, Panel
-from analysis.report.figures.marks import ARROW_UP, Dot, Line, Mark, Whisker
-from analysis.report.figures.points import Column, Spot, Value
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel
+from analysis.report.figures.marks import ARROW_UP, Dot, LineMark, Mark, Whisker
+from analysis.report.figures.points import PointColumn, Spot, Value
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
 from analysis.stats.effect import Summary
 
@@ -28,20 +28,20 @@ MOST_LINES = 8
 WIDE_RATIO = 30.0  # of the largest to the smallest value of x: from there on its axis is logarithmic
 SHIFT = 0.12  # between two lines' marks at one place that is not a number
 COLUMNS = (
-    Column("x", "swept field"),
-    Column("value", "value"),
-    Column("low", "from"),
-    Column("high", "to"),
-    Column("at_least", "to at least"),
-    Column("runs", "runs"),
-    Column("unreached", "of these longer than watched"),
-    Column("not_steady", "of these not steady"),
-    Column("longer", "longer than that", kind="yes_no"),
+    PointColumn("x", "swept field"),
+    PointColumn("value", "value"),
+    PointColumn("low", "from"),
+    PointColumn("high", "to"),
+    PointColumn("at_least", "to at least"),
+    PointColumn("runs", "runs"),
+    PointColumn("unreached", "of these longer than watched"),
+    PointColumn("not_steady", "of these not steady"),
+    PointColumn("longer", "longer than that", kind="yes_no"),
 )
 
 
 @dataclass(frozen=True)
-class Layout:
+class CurveLayout:
     """The indices of the axes for x, lines and panels; `panels`: none, or several with a panel for each combination."""
 
     x: int
@@ -49,17 +49,17 @@ class Layout:
     panels: tuple[int, ...]
 
 
-def layout(data: SweepData) -> Layout:
+def layout(data: SweepData) -> CurveLayout:
     """Choose the axes; seeds are repetitions, unless nothing else is swept."""
     axes = [place for place, axis in enumerate(data.axes) if not axis.is_replicate] or [0]
     x = max(axes, key=lambda place: (data.axes[place].is_numeric, len(data.axes[place].steps), -place))
     rest = [place for place in axes if place != x]
     line_axes = [place for place in rest if len(data.axes[place].steps) <= MOST_LINES]
     lines = line_axes[0] if len(data.variants) == 1 and line_axes else None
-    return Layout(x, lines, tuple(place for place in rest if place != lines))
+    return CurveLayout(x, lines, tuple(place for place in rest if place != lines))
 
 
-def panels_of(data: SweepData, axes: Layout) -> list[tuple[int, ...]]:
+def panels_of(data: SweepData, axes: CurveLayout) -> list[tuple[int, ...]]:
     """Return the steps of the panels' axes for each panel."""
     return list(product(*(range(len(data.axes[place].steps)) for place in axes.panels)))
 
@@ -78,18 +78,18 @@ def chart(data: SweepData, event_id: str, name: str) -> Chart | None:
         panels.append(replace(panel(data, axes, panel_runs), title=title, y=ChartAxis(has_zero=True)))
     columns = min(ABREAST, len(panels))
     units = {"value": (words, unit), "low": ("from", unit), "high": ("to", unit), "at_least": ("to at least", unit)}
-    first = Column("x", x.name, kind="number" if x.is_numeric else "word")
+    first = PointColumn("x", x.name, kind="number" if x.is_numeric else "word")
     lines = len(data.variants) if axes.lines is None else len(data.axes[axes.lines].steps)
     return Chart(
         f"{words} in {unit} over {x.name}",
-        (first, *(Column(c.name, *units.get(c.name, (c.label, c.unit)), c.kind) for c in COLUMNS[1:])),
+        (first, *(PointColumn(c.name, *units.get(c.name, (c.label, c.unit)), c.kind) for c in COLUMNS[1:])),
         panels, 3.3 if len(panels) == 1 else 2.3 * ceil(len(panels) / columns) + 0.4, columns, shares="xy",
         x_label=x.name, y_label=f"{words} ({unit})", legend="chart" if lines > 1 else "", title_size=8.5,
         tells_panels=len(panels) > 1,
     )  # fmt: skip
 
 
-def panel(data: SweepData, axes: Layout, runs: Sequence[SweepRun]) -> Panel:
+def panel(data: SweepData, axes: CurveLayout, runs: Sequence[SweepRun]) -> ChartPanel:
     """Return the lines of these runs over the field x."""
     x = data.axes[axes.x]
     lines = list(_lines(data, axes, runs))
@@ -99,14 +99,14 @@ def panel(data: SweepData, axes: Layout, runs: Sequence[SweepRun]) -> Panel:
         marks += _line(x, name, colour, line_runs, shift)
     if x.is_numeric:
         values: list[float] = [step[0] for step in x.steps]
-        return Panel(marks, x=ChartAxis(is_log=min(values) > 0 and max(values) / min(values) >= WIDE_RATIO))
+        return ChartPanel(marks, x=ChartAxis(is_log=min(values) > 0 and max(values) / min(values) >= WIDE_RATIO))
     names = [str(step[0]) for step in x.steps]
     ticks = {float(i): name if len(name) <= 16 else f"{name[:15]}…" for i, name in enumerate(names)}
-    return Panel(marks, x=ChartAxis(ticks=ticks))
+    return ChartPanel(marks, x=ChartAxis(ticks=ticks))
 
 
 def _lines(
-    data: SweepData, axes: Layout, runs: Sequence[SweepRun]
+    data: SweepData, axes: CurveLayout, runs: Sequence[SweepRun]
 ) -> Iterator[tuple[str, str, dict[int, list[SweepRun]]]]:
     """Yield name, colour and runs by step of x."""
     if axes.lines is None:
@@ -143,7 +143,7 @@ def _line(x: SweepAxis, name: str, colour: str, by_step: dict[int, list[SweepRun
             run_id = f"point {run.point}, {run.run_id}"
             dots.append(Spot(place, run.value, values, run_id, is_bound=run.censored))
     return [
-        Line(gapped, colour, label=name, width=1.8, marker="o"),
+        LineMark(gapped, colour, label=name, width=1.8, marker="o"),
         Whisker(ranges, colour, width=1.1, alpha=1.0),
         Dot(arrows, colour, marker=ARROW_UP, size=6),
         Mark(middles, colour, name, "middle of the runs"),

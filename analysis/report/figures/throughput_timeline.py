@@ -12,18 +12,18 @@ from statistics import median
 
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.report.figures import style
-from analysis.report.figures.chart import Chart, ChartAxis, End, Panel, time_axis
-from analysis.report.figures.marks import Band, Line, Mark, events, moments
-from analysis.report.figures.points import Column, Spot, Value
-from analysis.report.figures.series_data import Line as RunLine
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, End, time_axis
+from analysis.report.figures.marks import Band, LineMark, Mark, events, moments
+from analysis.report.figures.points import PointColumn, Spot, Value
+from analysis.report.figures.series_data import RateLine as RunLine
 from analysis.report.figures.series_data import SeriesData
 
 OFFERED = "offered at spouts"
 COLUMNS = (
-    Column("time_s", "time", "s"),
-    Column("tuples_per_s", "rate", "tuples/s"),
-    Column("runs", "runs"),
-    Column("event", "event", kind="word"),
+    PointColumn("time_s", "time", "s"),
+    PointColumn("tuples_per_s", "rate", "tuples/s"),
+    PointColumn("runs", "runs"),
+    PointColumn("event", "event", kind="word"),
 )
 LABEL = "throughput at sinks (tuples/s)"
 TITLE = "Throughput over time, in tuples per second: medians and ranges over runs"
@@ -44,7 +44,7 @@ def chart(data: SeriesData, title: str = TITLE) -> Chart | None:
     )  # fmt: skip
 
 
-def panel(data: SeriesData, variants: Sequence[str], label: str, *, has_levels: bool = True) -> Panel:
+def panel(data: SeriesData, variants: Sequence[str], label: str, *, has_levels: bool = True) -> ChartPanel:
     """Return the lines of these variants. `has_levels`: their labels have the level after the last event."""
     colours = style.colours(data.variants)
     marks: list[Mark] = []
@@ -60,7 +60,7 @@ def panel(data: SeriesData, variants: Sequence[str], label: str, *, has_levels: 
         largest = [_spot(start, rate, run_id=run_id) for start, _, (rate, run_id) in ranges]
         marks += [
             Band([replace(low, end=high.y) for low, high in zip(smallest, largest, strict=True)], colour),
-            Line([_spot(start, rate, len(rates[start])) for start, rate in middle], colour, name, "median"),
+            LineMark([_spot(start, rate, len(rates[start])) for start, rate in middle], colour, name, "median"),
             Mark(smallest, colour, name, "smallest run"),
             Mark(largest, colour, name, "largest run"),
         ]
@@ -69,22 +69,22 @@ def panel(data: SeriesData, variants: Sequence[str], label: str, *, has_levels: 
     offered = median_line([line for line in data.due if line.variant in variants])
     if offered:
         spots = [_spot(start, rate) for start, rate in offered]
-        marks.append(Line(spots, style.GREY, OFFERED, "median", width=1.1, dashes=(0, (4, 2))))
+        marks.append(LineMark(spots, style.GREY, OFFERED, "median", width=1.1, dashes=(0, (4, 2))))
         text = f"{OFFERED}, {offered[-1][1]:.0f}/s" if has_levels else "offered"
         ends.append(End(text, style.GREY, offered[-1][1]))
     marks.append(events(data.own_marks))
     origin = "the first event" if len(moments(data.marks)) > 1 else "the request"
-    return Panel(marks, x=_time_axis(data, origin), y=ChartAxis(label, 0.0), ends=ends)
+    return ChartPanel(marks, x=_time_axis(data, origin), y=ChartAxis(label, 0.0), ends=ends)
 
 
-def _small_panel(data: SeriesData, variant: str) -> Panel:
+def _small_panel(data: SeriesData, variant: str) -> ChartPanel:
     """Return one variant over the first one's median in grey, all on the same axes.
 
     Only the first panel has the points of the grey line, which is the same in all.
     """
     full_panel = panel(data, [variant], "")
     reference = median_line([line for line in data.totals if line.variant == data.variants[0]])
-    grey_line = Line([_spot(start, rate) for start, rate in reference], "#B0B0B0", width=1.2)
+    grey_line = LineMark([_spot(start, rate) for start, rate in reference], "#B0B0B0", width=1.2)
     event_lines = events(data.own_marks, is_labelled=False)
     level = data.level_after(variant)
     return replace(

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from analysis.report.figures import renderer, style
-from analysis.report.figures.layers import Cell, Layers, layer_graph
-from analysis.report.figures.points import Column, Drawing, Spot, Trace
-from topologies.catalogue import Component, Edge
+from analysis.report.figures.layers import GridCell, Layers, layer_graph
+from analysis.report.figures.points import Drawing, PointColumn, PointTrace, Spot
+from topologies.catalogue import ComponentSpec, EdgeSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,8 +31,8 @@ CHARACTER = 7.3  # of the widest font named, at 12 px
 class Graph:
     """The graph of a run, whose record may have sinks without edges, or of a shipped topology."""
 
-    components: tuple[Component, ...]
-    edges: tuple[Edge, ...]
+    components: tuple[ComponentSpec, ...]
+    edges: tuple[EdgeSpec, ...]
     sinks: tuple[str, ...]
 
 
@@ -65,7 +65,7 @@ class Grid:
     left: float
     top: float
 
-    def corner(self, cell: Cell) -> tuple[float, float]:
+    def corner(self, cell: GridCell) -> tuple[float, float]:
         return self.left + cell.column * self.pitch, self.top + cell.row * self.step
 
 
@@ -104,7 +104,7 @@ def _name_lines(name: str, width: float) -> list[str]:
     return lines
 
 
-def _draw_node(axes: Axes, grid: Grid, node: Component, notes: Notes, is_sink: bool) -> None:
+def _draw_node(axes: Axes, grid: Grid, node: ComponentSpec, notes: Notes, is_sink: bool) -> None:
     x, y = grid.corner(grid.layers.cells[node.name])
     congested = node.name in notes.pressure
     radius = grid.height / 2 if node.kind == "spout" else 3
@@ -146,7 +146,7 @@ def _text(
               fontweight="bold" if is_bold else "normal")  # fmt: skip
 
 
-def _draw_link(axes: Axes, grid: Grid, link: Edge) -> None:
+def _draw_link(axes: Axes, grid: Grid, link: EdgeSpec) -> None:
     """Draw from right side to left side, straight across the columns that the edge passes."""
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
@@ -184,24 +184,25 @@ def _draw_key(axes: Axes, graph: Graph, notes: Notes, y: float) -> None:
 
 NO_NOTES = Notes()
 COLUMNS = (
-    Column("kind", "kind", kind="word"),
-    Column("executors", "executors"),
-    Column("tasks", "tasks"),
-    Column("input_over_processed", "input over processing rate"),
-    Column("changes", "at the first event", kind="word"),
-    Column("target", "to", kind="word"),
-    Column("grouping", "grouping", kind="word"),
+    PointColumn("kind", "kind", kind="word"),
+    PointColumn("executors", "executors"),
+    PointColumn("tasks", "tasks"),
+    PointColumn("input_over_processed", "input over processing rate"),
+    PointColumn("changes", "at the first event", kind="word"),
+    PointColumn("target", "to", kind="word"),
+    PointColumn("grouping", "grouping", kind="word"),
 )
 
 
 def graph_drawing(graph: Graph, title: str, notes: Notes = NO_NOTES) -> Drawing:
     """Draw the graph in the size of its boxes: a small one is not enlarged to the width of the page."""
     grid = grid_of(graph, layout(graph), notes)
-    height = grid.corner(Cell(0, max(_rows(grid.layers))))[1] + grid.height + _notes_height(notes) + 40
+    height = grid.corner(GridCell(0, max(_rows(grid.layers))))[1] + grid.height + _notes_height(notes) + 40
     kinds = {node.name: "sink" if node.name in graph.sinks else node.kind for node in graph.components}
     traces = [
-        *(Trace(node.name, kinds[node.name], style.INK, (_node_spot(grid, node, notes),)) for node in graph.components),
-        *(Trace(link.source, "edge", style.GREY, (_link_spot(grid, link),)) for link in graph.edges),
+        *(PointTrace(node.name, kinds[node.name], style.INK, (_node_spot(grid, node,
+         notes),)) for node in graph.components),
+        *(PointTrace(link.source, "edge", style.GREY, (_link_spot(grid, link),)) for link in graph.edges),
     ]  # fmt: skip
     with renderer.canvas(height / PX_PER_INCH, 1, 1, grid.width / PX_PER_INCH) as (figure, (axes,)):
         axes.set_position((0, 0, 1, 1))
@@ -219,7 +220,7 @@ def graph_drawing(graph: Graph, title: str, notes: Notes = NO_NOTES) -> Drawing:
         )  # fmt: skip
 
 
-def _node_spot(grid: Grid, node: Component, notes: Notes) -> Spot:
+def _node_spot(grid: Grid, node: ComponentSpec, notes: Notes) -> Spot:
     x, y = grid.corner(grid.layers.cells[node.name])
     changes = "; ".join(note.text for note in notes.changes.get(node.name, ()))
     return Spot(x + grid.box / 2, y + grid.height / 2, {
@@ -228,7 +229,7 @@ def _node_spot(grid: Grid, node: Component, notes: Notes) -> Spot:
     })  # fmt: skip
 
 
-def _link_spot(grid: Grid, link: Edge) -> Spot:
+def _link_spot(grid: Grid, link: EdgeSpec) -> Spot:
     """Return a spot in the middle of the edge's first bend."""
     (x1, y1), (x2, y2) = (grid.corner(cell) for cell in grid.layers.path((link.source, link.target))[:2])
     values = {"target": link.target, "grouping": link.grouping}

@@ -12,19 +12,19 @@ import numpy.typing as npt
 
 from analysis.numerals import number
 from analysis.report.figures import points, style
-from analysis.report.figures.chart import Chart, ChartAxis, Panel
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel
 from analysis.report.figures.marks import Cells, Mark
-from analysis.report.figures.points import Column, Spot
-from analysis.report.figures.series_data import SeriesData, Traffic
+from analysis.report.figures.points import PointColumn, Spot
+from analysis.report.figures.series_data import RunTraffic, SeriesData
 
 MOST_TASKS = 400  # beyond that a cell is a pair of machines
 MOST_MARKED = 20  # machines; with at most so many a mark gives the rate of each pair
 PANEL_IN = 3.4
 PHASES = ("before", "after")
 COLUMNS = (
-    Column("from_machine", "from machine", kind="word"),
-    Column("to_machine", "to machine", kind="word"),
-    Column("tuples_per_s", "tuples", "tuples/s"),
+    PointColumn("from_machine", "from machine", kind="word"),
+    PointColumn("to_machine", "to machine", kind="word"),
+    PointColumn("tuples_per_s", "tuples", "tuples/s"),
 )
 Matrix = npt.NDArray[np.float64]
 
@@ -48,14 +48,14 @@ def chart(data: SeriesData) -> Chart | None:
     colours = style.colours(data.variants)
     return Chart(
         "Tuples from task to task, by machine", COLUMNS,
-        [_panel(*sides[side], highest, colours[side[0]]) if side in sides else Panel(is_hidden=True)
+        [_panel(*sides[side], highest, colours[side[0]]) if side in sides else ChartPanel(is_hidden=True)
          for side in product(variants, PHASES)],
         PANEL_IN * len(variants) + 0.9, len(PHASES), x_label="task that is sent to, by machine",
         y_label="task that sends, by machine", tells_panels=True, title_size=9,
     )  # fmt: skip
 
 
-def traffic_map(traffic: Traffic) -> TrafficMap:
+def traffic_map(traffic: RunTraffic) -> TrafficMap:
     """Order tasks by machine, port and number; with very many tasks a cell is a machine."""
     tasks = sorted(traffic.slots, key=lambda task: (_slot_order(traffic.slots[task]), task))
     machine_of = {task: traffic.slots[task].partition(":")[0] for task in tasks}
@@ -80,7 +80,7 @@ def _slot_order(slot: str) -> tuple[str, int, int]:
     return machine.rstrip("0123456789"), int(digits.group()) if digits else 0, int(port or 0)
 
 
-def _panel(traffic: Traffic, matrix: TrafficMap, most: float, colour: str) -> Panel:
+def _panel(traffic: RunTraffic, matrix: TrafficMap, most: float, colour: str) -> ChartPanel:
     name, share = style.display_name(traffic.variant), traffic.between_percent
     cells = Cells((), colour, name, values=matrix.cells, palette="viridis_r", highest=most,
                   words="tuples/s, in all panels alike", gid=f"map_{traffic.variant}_{traffic.phase}")  # fmt: skip
@@ -88,14 +88,14 @@ def _panel(traffic: Traffic, matrix: TrafficMap, most: float, colour: str) -> Pa
     ticks = {(first + last) / 2: machine if is_marked else "" for machine, first, last in matrix.machines}
     axis = ChartAxis(ticks=ticks, tick_size=7.5, has_grid=False)
     between = "" if share is None else f": {number(share, 1)} % between machines"
-    return Panel(
+    return ChartPanel(
         [cells, Mark(_spots(matrix, traffic), colour, name, traffic.phase)] if is_marked else [cells],
         f"{name}, {traffic.phase}{between}", axis, axis, title_colour=colour,
         borders=[first - 0.5 for _, first, _ in matrix.machines[1:]],
     )  # fmt: skip
 
 
-def _spots(matrix: TrafficMap, traffic: Traffic) -> Sequence[Spot]:
+def _spots(matrix: TrafficMap, traffic: RunTraffic) -> Sequence[Spot]:
     """Return one spot for each pair of machines with traffic; a machine that all its tasks have left meanwhile has no
     place."""
     spots = []

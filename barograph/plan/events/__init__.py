@@ -11,12 +11,12 @@ from barograph.plan.events.disturbances import (
     CpuLoad,
     LanCut,
     MemoryLimit,
-    Partition,
+    NetworkPartition,
     SampleLoss,
     SlowCpu,
     WorkerCrash,
 )
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.events.kind import EventTime, EventTimes, PlannedEvent
 from barograph.plan.events.order import (
     all_workers,
@@ -41,7 +41,7 @@ KINDS: dict[str, type[PlannedEvent]] = {
     "scale_out": ScaleOut,
     "scale_in": ScaleIn,
     "reschedule": Reschedule,
-    "hold": Hold,
+    "hold": AutonomousPhase,
     "rate": RateChange,
     "arrival": Arrival,
     "departure": Departure,
@@ -53,7 +53,7 @@ KINDS: dict[str, type[PlannedEvent]] = {
     "slow_cpu": SlowCpu,
     "memory_limit": MemoryLimit,
     "lan_cut": LanCut,
-    "partition": Partition,
+    "partition": NetworkPartition,
     "sample_loss": SampleLoss,
 }
 

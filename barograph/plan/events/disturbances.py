@@ -185,7 +185,7 @@ class LanCut(MachineDisturbance):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Partition(MachineDisturbance):
+class NetworkPartition(MachineDisturbance):
     """The machines, two or more, do not reach one another on the experiment LAN; everybody else reaches all of them."""
 
     kind: Literal["partition"] = "partition"

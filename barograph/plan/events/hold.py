@@ -16,7 +16,7 @@ RoundLength = Annotated[float, Field(strict=True, ge=SHORTEST_ROUND_S, le=LONGES
 
 
 @dataclass(frozen=True)
-class Hold(PlannedEvent):
+class AutonomousPhase(PlannedEvent):
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     decide_every_s: RoundLength  # a policy that rests is asked later
     for_s: Seconds | None = None  # from the zero; without it: until the run ends, with a pause in each scale event

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from inventory.ec2.options import Timing
+from inventory.ec2.options import Ec2Timing
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry
 from inventory.machines import MachineRequest, machine_type
@@ -26,7 +26,7 @@ JOINING = (MachineRequest("m2", machine_type("type_1")),)
 PHASES = ("lease", "acquire", "grow", "give_back", "release", "done")
 LIFE_S = 600.0
 # The cloud's lag and ends take parts of a second; waits as long as AWS needs would be most of a life.
-QUICK = Timing(poll_s=0.1, relist_s=0.5, lag_s=3.0)
+QUICK = Ec2Timing(poll_s=0.1, relist_s=0.5, lag_s=3.0)
 
 
 @dataclass(frozen=True)

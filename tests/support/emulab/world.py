@@ -8,7 +8,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from inventory.emulab.access import Timing
+from inventory.emulab.access import EmulabTiming
 from inventory.emulab.portal import TOKEN_VARIABLE as VARIABLE
 from inventory.emulab.testbed import EmulabTestbed, emulab_testbed
 from tests.support.emulab.nodes import Nodes
@@ -17,7 +17,7 @@ from tests.support.emulab.portal import TOKEN, FakePortal
 
 USER = "ann"
 # Limits that a starved box does not reach; tests of a limit set their own.
-IMPATIENT = Timing(poll_s=0.01, end_s=120.0, busy_s=60.0, connect_s=30.0, refused_s=0.1, ssh_s=60.0)
+IMPATIENT = EmulabTiming(poll_s=0.01, end_s=120.0, busy_s=60.0, connect_s=30.0, refused_s=0.1, ssh_s=60.0)
 
 
 @dataclass
@@ -29,10 +29,10 @@ class World:
     portal: FakePortal
     options: dict[str, object]
 
-    def testbed(self, timing: Timing = IMPATIENT, **changed: object) -> EmulabTestbed:
+    def testbed(self, timing: EmulabTiming = IMPATIENT, **changed: object) -> EmulabTestbed:
         return emulab_testbed({**self.options, **changed}, timing)
 
-    def reaper(self, timing: Timing = IMPATIENT) -> EmulabTestbed:
+    def reaper(self, timing: EmulabTiming = IMPATIENT) -> EmulabTestbed:
         """What another process has: no options."""
         return emulab_testbed(None, timing)
 

@@ -15,12 +15,12 @@ from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
 from inventory.memory import MachineInMemory, MemoryTestbed
 from inventory.remote.ssh import Remote, Result
-from inventory.testbed import Estimate, Options, read_options
+from inventory.testbed import PriceEstimate, TestbedOptions, read_options
 
 PRICES_OF = "2026-11-21"
 
 
-class FakeOptions(Options):
+class FakeOptions(TestbedOptions):
     """Play money, so that everything about budgets can be tried without a bill."""
 
     budget_usd: Annotated[float, Field(gt=0, description="the most that a series may cost")] = 100.0
@@ -164,11 +164,11 @@ class FakeTestbed(MemoryTestbed[FakeMachine]):
         _require_capacity("MB of memory", [request.type.memory_mb for request in requests], self._memory_mb)
         super().check(requests)
 
-    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
+    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> PriceEstimate:
         """See `SupportsPricing.estimate`."""
         cores = sum(request.type.cores for request in requests)
         line = f"{len(requests)} machines of {cores:g} cores together, {hours:.2f} h"
-        return Estimate({line: cores * hours * self._options.core_hour_usd}, PRICES_OF)
+        return PriceEstimate({line: cores * hours * self._options.core_hour_usd}, PRICES_OF)
 
     def budget_usd(self) -> float:
         """See `SupportsPricing.budget_usd`."""

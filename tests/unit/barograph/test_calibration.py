@@ -13,7 +13,7 @@ import pytest
 from analysis.calibration.collection import RunSums, collect
 from analysis.calibration.fit import fit_costs
 from analysis.calibration.judgement import SeriesErrors
-from analysis.calibration.linear import Estimate
+from analysis.calibration.linear import CostEstimate
 from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE, Validation
 from analysis.ingest import tables
 from analysis.metrics import build
@@ -98,7 +98,7 @@ def _table(spark: SparkSession, paths: SeriesPaths, name: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def estimates(world: World) -> dict[str, Estimate]:
+def estimates(world: World) -> dict[str, CostEstimate]:
     return {each.name: each for each in fit_costs(world.sums)}
 
 
@@ -111,20 +111,20 @@ WITHIN = {
 
 
 @pytest.mark.parametrize("name", WITHIN)
-def test_the_fit_finds_the_costs_that_were_given(name: str, estimates: dict[str, Estimate]) -> None:
+def test_the_fit_finds_the_costs_that_were_given(name: str, estimates: dict[str, CostEstimate]) -> None:
     found = estimates[name]
     assert found.value == pytest.approx(getattr(GIVEN, name), rel=WITHIN[name]), found
     assert found.runs >= 2 and found.value != found.default
 
 
-def test_what_one_topology_cannot_tell_apart_keeps_its_default(estimates: dict[str, Estimate]) -> None:
+def test_what_one_topology_cannot_tell_apart_keeps_its_default(estimates: dict[str, CostEstimate]) -> None:
     assert estimates["remote_kb_ms"].value is None and "cannot be told from" in estimates["remote_kb_ms"].why
     assert estimates["frame_bytes"].value is None and estimates["frame_bytes"].why
     assert estimates["fetch_s"].value is None, "whoever starts where the code is has to wait for another to end"
 
 
 def judged(world: World, name: str, costs: Costs, seeds: int = 1) -> tuple[SeriesErrors, Path]:
-    given = [Estimate(key, value, value, None, None, 1) for key, value in asdict(costs).items()]
+    given = [CostEstimate(key, value, value, None, None, 1) for key, value in asdict(costs).items()]
     folder, real = world.folder / name, world.measured["saturated"]
     found = calibration.calibrate(
         world.spark, given, [world.measured["calm"]], [real], folder, date(2026, 11, 24), lambda _: None, seeds

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from barograph.child_processes import descendants
-from barograph.pool import Death, Pool, run_isolated
+from barograph.pool import Death, ProcessPool, run_isolated
 
 
 def double(number: int) -> int:
@@ -35,7 +35,7 @@ def sleep_for_long(_job: int) -> None:
 
 
 def answers(numbers: list[int], processes: int) -> dict[int, int | Death]:
-    with Pool(double, processes) as pool:
+    with ProcessPool(double, processes) as pool:
         return {answer[0]: answer[1] for answer in pool.answers(numbers) if answer is not None}
 
 
@@ -57,7 +57,7 @@ def pid_of_process(_job: int) -> int:
 
 
 def test_a_process_that_is_killed_while_it_has_no_job_costs_none() -> None:
-    with Pool(pid_of_process, 1) as pool:
+    with ProcessPool(pid_of_process, 1) as pool:
         ((_, idle),) = filter(None, pool.answers([1]))
         assert not isinstance(idle, Death)
         os.kill(idle, signal.SIGKILL)
@@ -69,14 +69,14 @@ def test_a_process_that_is_killed_while_it_has_no_job_costs_none() -> None:
 
 def test_a_process_has_one_thread_and_leaves_this_one_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    with Pool(environment, 1) as pool:
+    with ProcessPool(environment, 1) as pool:
         assert [answer for answer in pool.answers([1]) if answer] == [(1, "1")]
     assert "OMP_NUM_THREADS" not in os.environ
 
 
 def test_whoever_waits_has_a_turn_and_the_end_is_at_once() -> None:
     before = set(descendants(os.getpid()))
-    with Pool(sleep_for_long, 2) as pool:
+    with ProcessPool(sleep_for_long, 2) as pool:
         assert next(pool.answers([1, 2], 0.1)) is None
         assert set(descendants(os.getpid())) - before
     assert not [pid for pid in set(descendants(os.getpid())) - before if "resource_tracker" not in command_of(pid)]
@@ -124,7 +124,7 @@ def double_isolated(number: int) -> tuple[int, int | Death, int]:
 
 def test_what_a_job_leaves_running_ends_with_its_own_process() -> None:
     """A thread that computes for ever, as of a policy that hangs, must not slow the jobs after it."""
-    with Pool(double_isolated, 1) as pool:
+    with ProcessPool(double_isolated, 1) as pool:
         found = [answer[1] for answer in pool.answers([1, 13, 2]) if answer is not None]
     pids, answers, threads = zip(*[each for each in found if not isinstance(each, Death)], strict=True)
     assert answers == (2, Death(-signal.SIGKILL), 4), "one that dies costs its job alone"
@@ -139,7 +139,7 @@ def begins_an_answer_and_is_killed(_job: int) -> None:
 
 
 def test_a_process_that_is_killed_while_it_answers_costs_its_job_alone() -> None:
-    with Pool(begins_an_answer_and_is_killed, 1) as pool:
+    with ProcessPool(begins_an_answer_and_is_killed, 1) as pool:
         assert [answer for answer in pool.answers([1, 2]) if answer is not None] == [
             (job, Death(-signal.SIGKILL)) for job in (1, 2)
         ]
@@ -154,7 +154,7 @@ def closes_everything_and_hangs(_job: int) -> Death | None:
 
 
 def test_the_limit_holds_where_every_file_is_closed() -> None:
-    with Pool(closes_everything_and_hangs, 1) as pool:
+    with ProcessPool(closes_everything_and_hangs, 1) as pool:
         assert [answer[1] for answer in pool.answers([1]) if answer] == [Death(-signal.SIGKILL, 1.0)]
 
 
@@ -163,7 +163,7 @@ def large(size: int) -> bytes | Death:
 
 
 def test_an_answer_may_be_large() -> None:
-    with Pool(large, 1) as pool:
+    with ProcessPool(large, 1) as pool:
         assert [answer[1] for answer in pool.answers([0, 5_000_000]) if answer] == [b"", bytes(5_000_000)]
 
 
@@ -172,7 +172,7 @@ def raising(_job: int) -> int | Death:
 
 
 def test_work_that_raises_has_no_answer() -> None:
-    with Pool(raising, 1) as pool:
+    with ProcessPool(raising, 1) as pool:
         assert [answer[1] for answer in pool.answers([1]) if answer is not None] == [Death(1)]
 
 
@@ -182,7 +182,7 @@ def keeps_the_interpreter(_job: int) -> bool | Death:
 
 
 def test_work_that_never_lets_the_interpreter_go_is_killed_at_its_limit() -> None:
-    with Pool(keeps_the_interpreter, 1) as pool:
+    with ProcessPool(keeps_the_interpreter, 1) as pool:
         (found,) = [answer[1] for answer in pool.answers([1]) if answer is not None]
     assert found == Death(-signal.SIGKILL, 1.0)
     assert isinstance(found, Death) and found.blame == "system_under_test"

@@ -11,7 +11,7 @@ import pytest
 
 from scheduler_plugins.driver.cluster import (
     AmbiguousMachine,
-    Cluster,
+    SchedulingCluster,
     Supervisor,
     WorkerChanges,
     request_of,
@@ -46,12 +46,12 @@ class RoundRobin:
     """Places by a rule of its own what has no slot, and notes what it is shown."""
 
     def __init__(self, slots: Sequence[Slot] = (M1, M2)) -> None:
-        self.slots, self.shown, self.places = slots, list[Cluster](), True
+        self.slots, self.shown, self.places = slots, list[SchedulingCluster](), True
         self.meanwhile: list[Any] = []  # calls for the background
 
-    def round(self, cluster: Cluster) -> None:
+    def round(self, cluster: SchedulingCluster) -> None:
         shown = {each: dict(placed) for each, placed in cluster.assignments.items()}
-        self.shown.append(Cluster(cluster.supervisors, dict(cluster.topologies), shown))
+        self.shown.append(SchedulingCluster(cluster.supervisors, dict(cluster.topologies), shown))
         for topology_id in cluster.topologies if self.places else ():
             waiting = cluster.unassigned(topology_id)
             cluster.assign(topology_id, {e: self.slots[i % len(self.slots)] for i, e in enumerate(waiting)})
@@ -190,7 +190,7 @@ def test_a_kill_waits_and_ends_the_rebalance_under_way() -> None:
     assert nimbus.topology_ids() == ()
 
 
-def alive(cluster: Cluster) -> list[str]:
+def alive(cluster: SchedulingCluster) -> list[str]:
     return [each.name for each in cluster.supervisors if each.alive]
 
 
@@ -260,7 +260,7 @@ def test_a_machine_on_the_black_list_offers_nothing() -> None:
 def test_two_supervisors_of_one_name_are_ambiguous() -> None:
     twice = (supervisor(1), Supervisor("m1", "other-id", (6700,)))
     with pytest.raises(AmbiguousMachine, match="supervisors m1-id and other-id are both named m1"):
-        request_of(Cluster(twice, {}, {}), START_S, [], {})
+        request_of(SchedulingCluster(twice, {}, {}), START_S, [], {})
 
 
 # With the policy service

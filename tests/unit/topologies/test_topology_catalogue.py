@@ -121,7 +121,7 @@ def test_the_first_costly_component_is_offered_three_times_what_it_can_do(name: 
     )  # before anything thins it out
 
 
-def paths(topology: catalogue.Topology, component: str) -> int:
+def paths(topology: catalogue.TopologySpec, component: str) -> int:
     """Copies of each spout tuple that reach the component, summed over spouts: every edge carries every tuple."""
     sources = [edge.source for edge in topology.edges if edge.target == component]
     return sum(paths(topology, source) for source in sources) if sources else 1

@@ -27,7 +27,7 @@ class NimbusError(Exception):
     """Nimbus answered with an exception, or not at all."""
 
 
-class Reader:
+class ThriftReader:
     """Reader of the binary protocol's values, without a schema: a struct is a dict by field number."""
 
     def __init__(self, data: bytes) -> None:
@@ -81,7 +81,7 @@ def call(method: str, arguments: bytes = b"") -> Any:
     message = struct.pack(">Ii", 0x80010000 | CALL, len(name)) + name + struct.pack(">i", 0) + arguments + b"\0"
     with socket.create_connection(ADDRESS, 10) as connection:
         connection.sendall(struct.pack(">i", len(message)) + message)
-        reader = Reader(receive(connection, struct.unpack(">i", receive(connection, 4))[0]))
+        reader = ThriftReader(receive(connection, struct.unpack(">i", receive(connection, 4))[0]))
     kind = reader.number(">i") & 0xFF
     reader.value(STRING)
     reader.number(">i")  # sequence number

@@ -29,7 +29,7 @@ CGROUP = "/sys/fs/cgroup"
 Interfaces = dict[str, "str | None"]  # name in the line -> the machine's own name of it
 
 
-class Counters(Protocol):
+class ProbeCounters(Protocol):
     """Source of a machine's use. Times in s since the start, sizes in bytes; None: not measured here."""
 
     def quota_cores(self) -> float: ...
@@ -142,7 +142,7 @@ class RealMachine:
         return self.memory("MemTotal")
 
 
-def source() -> Counters:
+def source() -> ProbeCounters:
     """Return the counters of this machine."""
     v1, v2 = CgroupV1(), CgroupV2()
     return v1 if v1.limited() else v2 if v2.limited() else RealMachine()
@@ -173,7 +173,7 @@ def box_time(text: str) -> tuple[int, int]:
     return ticks[7], sum(ticks)
 
 
-def reading(machine: Counters, interfaces: Interfaces) -> dict[str, Any]:
+def reading(machine: ProbeCounters, interfaces: Interfaces) -> dict[str, Any]:
     """Read the counters; unreadable ones are None."""
     counters = traffic(read("/proc/net/dev"))
     return {
@@ -191,7 +191,7 @@ def difference(new: float | None, old: float | None, scale: float = 1.0) -> floa
 
 
 def line(
-    name: str, interfaces: Interfaces, before: dict[str, Any], now: dict[str, Any], machine: Counters
+    name: str, interfaces: Interfaces, before: dict[str, Any], now: dict[str, Any], machine: ProbeCounters
 ) -> dict[str, Any]:
     """Return the machine line of the second between two readings."""
     dt_s = now["t"] - before["t"]
@@ -208,7 +208,7 @@ def line(
     }  # fmt: skip
 
 
-class Service:
+class SampleSink:
     """The policy service, which gets lines every few seconds; if it does not answer, the probe goes on."""
 
     def __init__(self, url: str, token: str, certificate: str = "") -> None:
@@ -247,7 +247,7 @@ class Service:
             print(f"policy service: {problem or 'answers again'}", file=sys.stderr, flush=True)
 
 
-def watch(name: str, interfaces: Interfaces, output: Path, service: Service) -> None:
+def watch(name: str, interfaces: Interfaces, output: Path, service: SampleSink) -> None:
     """Write a line at every whole second, for ever."""
     machine = source()
     previous = reading(machine, interfaces)
@@ -278,7 +278,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--certificate", default="", help="of the service; with it the service speaks TLS")
     options = parser.parse_args(arguments)
     interfaces = {name: interface_of(address) for name, address in (pair.split("=", 1) for pair in options.interface)}
-    service = Service(options.service, read(options.token_file).strip(), options.certificate)
+    service = SampleSink(options.service, read(options.token_file).strip(), options.certificate)
     watch(options.machine, interfaces, Path(options.output), service)
 
 

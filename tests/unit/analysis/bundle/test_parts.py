@@ -17,14 +17,14 @@ import pytest
 
 from analysis import provenance
 from analysis.bundle import archive, content, environment, readme, reduction, remake, reproduction
-from analysis.bundle.archive import Entry
+from analysis.bundle.archive import ArchiveEntry
 from barograph.errors import ConfigurationError
 from barograph.settings import ROOT
 
 
 def test_archives_of_the_same_are_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("words")
-    one = [Entry("b", b"bytes"), Entry("a/x", tmp_path / "x", executable=True)]
+    one = [ArchiveEntry("b", b"bytes"), ArchiveEntry("a/x", tmp_path / "x", executable=True)]
     archive.write(tmp_path / "1.tar.gz", "top", one)
     os.utime(tmp_path / "x", (1.0, 1.0))
     (tmp_path / "x").chmod(0o600)
@@ -40,7 +40,7 @@ def test_archives_of_the_same_are_the_same_bytes(tmp_path: Path) -> None:
 
 def test_an_archive_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        archive.write(tmp_path / "a.tar.gz", "top", [Entry("a", b""), Entry("b", tmp_path / "nothing")])
+        archive.write(tmp_path / "a.tar.gz", "top", [ArchiveEntry("a", b""), ArchiveEntry("b", tmp_path / "nothing")])
     (tmp_path / "b.tar.gz").write_text("mine")
     with pytest.raises(ConfigurationError, match=r"b\.tar\.gz exists; nothing is overwritten"):
         archive.write(tmp_path / "b.tar.gz", "top", [])
@@ -278,7 +278,7 @@ def test_the_readme_of_simulated_runs_says_so_and_asks_for_no_machines() -> None
 
     def text(testbed: str, trust: str = "") -> str:
         series = {"series_id": "s", "experiment": "stela/star", "spec": {"testbed": {"name": testbed}}}
-        facts = environment.Facts(series, {}, {}, {})
+        facts = environment.EnvironmentFacts(series, {}, {}, {})
         return readme.text(readme.ReadmeContent("Star", None, facts, [claim], [], {}, [], trust))
 
     assert words in text("simulated") and "To simulate again, take the code" in text("simulated")

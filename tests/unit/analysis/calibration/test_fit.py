@@ -16,7 +16,7 @@ from analysis.calibration.linear import Linear, jackknife, solve
 from analysis.calibration.start_costs import StartRow, start_cpu, start_estimates, start_times
 from analysis.calibration.starts import Join, StartGroup, joins, merge, orders, start_groups
 from analysis.calibration.thread_costs import tuple_estimates
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits, young_share
+from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedComponent, SimulatedTopology, Waits, young_share
 
 NAMES = ("a", "b", "c")
 
@@ -162,10 +162,10 @@ def test_a_start_belongs_to_the_last_order_before_it_that_storm_was_given() -> N
     ]
 
 
-def chain(grouping: str) -> TopologyWork:
-    components = (ComponentWork("spout", "spout", (1, 2)), ComponentWork("bolt", "bolt", (3, 4, 5, 6)))
+def chain(grouping: str) -> SimulatedTopology:
+    components = (SimulatedComponent("spout", "spout", (1, 2)), SimulatedComponent("bolt", "bolt", (3, 4, 5, 6)))
     edge = EdgeWork("spout", "default", "bolt", grouping, tuple_bytes=500.0)
-    return TopologyWork("chain", 2, components, (edge,))
+    return SimulatedTopology("chain", 2, components, (edge,))
 
 
 @pytest.mark.parametrize(
@@ -206,10 +206,10 @@ def test_a_run_that_says_nothing_leaves_every_default_with_a_reason() -> None:
 
 def calm_run(window_s: float) -> RunSums:
     """A spout and, in another worker, a bolt of 4 ms, each looking every 10 ms; 20/s in two windows before an event."""
-    components = (ComponentWork("spout", "spout", (1,)), ComponentWork("bolt", "bolt", (2,), sleep_ms=4.0))
+    components = (SimulatedComponent("spout", "spout", (1,)), SimulatedComponent("bolt", "bolt", (2,), sleep_ms=4.0))
     waits = Waits(0.0, 0.010)
     edges = (EdgeWork("spout", "default", "bolt", "shuffle"),)
-    work = TopologyWork("calm", 2, components, edges, bolt_waits=waits, spout_waits=waits)
+    work = SimulatedTopology("calm", 2, components, edges, bolt_waits=waits, spout_waits=waits)
     of = {"event_id": "e1", "topology": "calm", "phase": "before"}
     executed = 20.0 * window_s
     activity = tuple(
@@ -260,8 +260,8 @@ def test_a_latency_that_is_shorter_than_services_and_waits_is_not_made_longer() 
 
 
 BOLTS = [f"bolt_{n}" for n in range(4)]
-SLEEPERS = TopologyWork(
-    "x", 1, tuple(ComponentWork(name, "bolt", (n,), sleep_ms=5.0) for n, name in enumerate(BOLTS)), ()
+SLEEPERS = SimulatedTopology(
+    "x", 1, tuple(SimulatedComponent(name, "bolt", (n,), sleep_ms=5.0) for n, name in enumerate(BOLTS)), ()
 )
 
 

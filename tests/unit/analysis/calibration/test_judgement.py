@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from analysis.calibration.judgement import (
-    Cell,
+    ModelError,
     SeriesErrors,
     SideNumber,
     cells_of,
@@ -31,8 +31,10 @@ from analysis.record.files import SeriesPaths
 from tests.support.series_by_hand import write_table
 
 
-def cell(metric: str, real: SideNumber, simulated: SideNumber, variant: str = "stela", repetition: int = 1) -> Cell:
-    return Cell("stela/star", "star", variant, f"{variant}-r{repetition}", "e1", metric, real, simulated)
+def cell(
+    metric: str, real: SideNumber, simulated: SideNumber, variant: str = "stela", repetition: int = 1
+) -> ModelError:
+    return ModelError("stela/star", "star", variant, f"{variant}-r{repetition}", "e1", metric, real, simulated)
 
 
 def test_a_ratio_is_off_in_percent_and_a_difference_in_its_own_unit() -> None:

@@ -13,7 +13,7 @@ import yaml
 
 from analysis.calibration import validation
 from analysis.calibration.judgement import ErrorSummary
-from analysis.calibration.linear import Estimate
+from analysis.calibration.linear import CostEstimate
 from analysis.calibration.validation import (
     SeriesName,
     Validation,
@@ -33,8 +33,8 @@ from scheduler_plugins.simulator.work import Costs
 from tests.support.experiments import changed
 
 ESTIMATES = [
-    Estimate("receive_ms", 0.0312345678, 0.02, 0.03, 0.033, 4),
-    Estimate("hop_ms", None, Costs().hop_ms, None, None, 0, "nothing was free of queues"),
+    CostEstimate("receive_ms", 0.0312345678, 0.02, 0.03, 0.033, 4),
+    CostEstimate("hop_ms", None, Costs().hop_ms, None, None, 0, "nothing was free of queues"),
 ]
 COSTS = asdict(replace(Costs(), receive_ms=0.0312345678))
 STAR = SeriesName("stela/star", "20261124-1", 2)

@@ -10,7 +10,7 @@ import pytest
 from analysis.claims import limitations
 from analysis.claims.assumptions import time_of_baseline
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, RunValue
+from analysis.claims.ledger_rows import Key, LedgerRow, RunValue, SeriesConditions
 from analysis.claims.statements import Claim, load_claims
 from analysis.report.ledger_table import ledger_row
 from analysis.stats.survival import Times
@@ -32,10 +32,10 @@ def key(claim: Claim, variant: str | None, metric: str | None = None) -> Key:
     return claim.experiment, str(variant), metric or claim.metric, "e1"
 
 
-def conditions(values: dict[Key, Sequence[RunValue]], *names: str, **changes: Any) -> Conditions:
+def conditions(values: dict[Key, Sequence[RunValue]], *names: str, **changes: Any) -> SeriesConditions:
     """With what the experiments are, as their series have recorded it."""
     experiments = {CLAIMS[name].experiment for name in names}
-    return Conditions(values, experiments={name: [changed(name, **changes)] for name in experiments})
+    return SeriesConditions(values, experiments={name: [changed(name, **changes)] for name in experiments})
 
 
 # --- how long the baseline takes -------------------------------------------------------------------------------------
@@ -144,9 +144,9 @@ def test_about_equal_can_always_be_seen() -> None:
 
 def test_logs_of_others_say_how_long_a_baseline_took_too() -> None:
     claim = CLAIMS[DIAMOND]
-    row = judge(claim, Conditions(times(DIAMOND, [110.0] * 6, QUICK)))
+    row = judge(claim, SeriesConditions(times(DIAMOND, [110.0] * 6, QUICK)))
     assert row.verdict == "not testable here" and "−57.2 % can be seen; the claim needs" in row.reason
-    never = judge(claim, Conditions(times(DIAMOND, [60.0] * 6, [720.0] * 6, censored=(0, 6))))
+    never = judge(claim, SeriesConditions(times(DIAMOND, [60.0] * 6, [720.0] * 6, censored=(0, 6))))
     assert never.verdict == "undecided", "no end bounds it"
 
 
@@ -188,7 +188,7 @@ def test_a_baseline_that_nothing_bounds_may_take_any_time() -> None:
 
 def with_cpu(
     name: str, numbers: dict[str, Numbers], used: dict[str, Numbers], over: float | None = 1.0, *more: str
-) -> Conditions:
+) -> SeriesConditions:
     """`numbers` by variant; `used`: by phase, in percent, of the runs of each variant; `over`: of the busiest machine
     over the mean."""
     claim = CLAIMS[name]

@@ -14,28 +14,28 @@ from barograph.plan.experiment import load
 from barograph.run.storm_cluster import render_topology
 from scheduler_plugins.model import Observation, ScaleEvent
 from scheduler_plugins.policies import bind, initial_placement, scaling
-from scheduler_plugins.policies.stela import Parameters
+from scheduler_plugins.policies.stela import StelaParameters
 from tests.support.closed_form_gains import best_gain_percent, gain_percent, stela_gain_percent
 from tests.support.topologies_by_hand import machines
 from topologies import catalogue
 from topologies.work import SOURCE_CHARACTERS, topology_work
 
 
-def shipped(name: str, parameters: Mapping[str, Any] | None = None, **overrides: Any) -> capacity.Topology:
+def shipped(name: str, parameters: Mapping[str, Any] | None = None, **overrides: Any) -> capacity.TopologyCapacity:
     topology = capacity.topology_of_flux(catalogue.render(name, parameters, overrides))
     assert topology is not None
     return topology
 
 
-def chain(offered_per_s: float, *bolts: capacity.Component) -> capacity.Topology:
+def chain(offered_per_s: float, *bolts: capacity.ComponentCapacity) -> capacity.TopologyCapacity:
     """A source, then `bolts` one after the other."""
-    components = (capacity.Component("spout", "spout", 1, 1, offered_per_s=offered_per_s), *bolts)
+    components = (capacity.ComponentCapacity("spout", "spout", 1, 1, offered_per_s=offered_per_s), *bolts)
     names = [component.name for component in components]
-    return capacity.Topology(components, tuple(pairwise(names)), tuple(names))
+    return capacity.TopologyCapacity(components, tuple(pairwise(names)), tuple(names))
 
 
-def bolt(tasks: int, executors: int, **what: float) -> capacity.Component:
-    return capacity.Component("bolt", "bolt", tasks, executors, **what)
+def bolt(tasks: int, executors: int, **what: float) -> capacity.ComponentCapacity:
+    return capacity.ComponentCapacity("bolt", "bolt", tasks, executors, **what)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_the_shipped_topologies_can_do(
     topology = shipped(name)
     assert capacity.throughput(topology, topology.initial) == pytest.approx(at_rest)
     assert capacity.new_executors(topology, machines, 1, "per_machine") == slots
-    assert stela_gain_percent(topology, slots, Parameters()) == pytest.approx(rule)
+    assert stela_gain_percent(topology, slots, StelaParameters()) == pytest.approx(rule)
     assert best_gain_percent(topology, slots) == pytest.approx(best, abs=0.05)
 
 
@@ -67,13 +67,13 @@ def test_a_slot_less_leaves_star_at_half_of_it(rule: scaling.SlotsRule, slots: i
     """centre 2 → 3 and a sink. Both for centre are +100 %, so no distribution of two gives what SP states, +65 %."""
     star = shipped("star")
     assert capacity.new_executors(star, 4, 1, rule) == slots
-    assert stela_gain_percent(star, slots, Parameters()) == pytest.approx(50)
+    assert stela_gain_percent(star, slots, StelaParameters()) == pytest.approx(50)
     assert best_gain_percent(star, slots) == pytest.approx(100)
 
 
 def test_stelas_rule_is_the_policys_own() -> None:
     """With a higher rate of congestion, transform's child is none, and transform gets more."""
-    sizes = capacity.stela_executors(shipped("page_load"), 4, Parameters(congestion_rate=1.3))
+    sizes = capacity.stela_executors(shipped("page_load"), 4, StelaParameters(congestion_rate=1.3))
     assert (sizes["transform"], sizes["join"]) == (7, 4)
     assert capacity.new_executors(shipped("page_load"), 7, 1, "with_new") == 3
 
@@ -86,8 +86,8 @@ def test_eight_tasks_on_five_executors_have_loads_of_two_and_one() -> None:
 
 
 def test_texts_cost_by_the_length_that_the_components_before_leave_them() -> None:
-    shorter = capacity.Component("shorter", "bolt", 1, 1, keeps=0.5)
-    longer = capacity.Component("longer", "bolt", 1, 1, appends=8.0, passes=0.5)
+    shorter = capacity.ComponentCapacity("shorter", "bolt", 1, 1, keeps=0.5)
+    longer = capacity.ComponentCapacity("longer", "bolt", 1, 1, appends=8.0, passes=0.5)
     topology = chain(1e6, shorter, longer, bolt(1, 1, ms_per_character=1.0))
     assert capacity.throughput(topology, topology.initial) == pytest.approx(1000 / (40.25 * 0.5 + 8))
     few = chain(10.0, shorter, longer, bolt(1, 1, ms_per_character=1.0))
@@ -102,22 +102,22 @@ def test_the_best_distribution_keeps_within_tasks_and_adds_nothing_in_vain() -> 
     assert capacity.best(free, 3).executors == free.initial
 
 
-def random_topology(random: Random, bolts: int, most_tasks: int) -> capacity.Topology:
+def random_topology(random: Random, bolts: int, most_tasks: int) -> capacity.TopologyCapacity:
     """Streams of texts of several lengths, which part and join."""
-    components = [capacity.Component("spout", "spout", 1, 1, offered_per_s=random.choice([100.0, 1000.0, 1e5]))]
+    components = [capacity.ComponentCapacity("spout", "spout", 1, 1, offered_per_s=random.choice([100.0, 1000.0, 1e5]))]
     edges = []
     for number in range(bolts):
         sources = random.sample(components, min(len(components), random.choice([1, 1, 2, 3])))
         tasks = random.randint(1, most_tasks)
-        components.append(capacity.Component(
+        components.append(capacity.ComponentCapacity(
             f"bolt_{number}", "bolt", tasks, random.randint(1, tasks), ms_per_character=random.choice([0.0, 1.0, 2.0]),
             passes=random.choice([1.0, 0.5]), keeps=random.choice([1.0, 1.0, 0.1]), appends=random.choice([0.0, 8.0]),
         ))  # fmt: skip
         edges += [(source.name, f"bolt_{number}") for source in sources]
-    return capacity.Topology(tuple(components), tuple(edges), tuple(component.name for component in components))
+    return capacity.TopologyCapacity(tuple(components), tuple(edges), tuple(component.name for component in components))
 
 
-def every_distribution(topology: capacity.Topology, slots: int) -> Iterator[dict[str, int]]:
+def every_distribution(topology: capacity.TopologyCapacity, slots: int) -> Iterator[dict[str, int]]:
     sizes = [range(each.executors, min(each.tasks, each.executors + slots) + 1) for each in topology.components]
     for executors in product(*sizes):
         if sum(executors) - sum(topology.initial.values()) <= slots:
@@ -210,7 +210,7 @@ def test_the_comments_of_other_readings_say_what_the_closed_form_gives(name: str
     (choice,) = experiment.every_topology()
     topology, before = shipped(choice.name), experiment.machines.before
     for variant in experiment.variants:
-        rules = Parameters(**variant.parameters)
+        rules = StelaParameters(**variant.parameters)
         slots = capacity.new_executors(topology, before, experiment.machines.after - before, rules.slots)
         expected = gains["window_60"] if variant.name.startswith("window_") else gains[variant.name]
         found = stela_gain_percent(topology, slots, rules)

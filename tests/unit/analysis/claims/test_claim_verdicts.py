@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from analysis.claims.ledger import judge_all
-from analysis.claims.ledger_rows import Conditions, RunValue
+from analysis.claims.ledger_rows import RunValue, SeriesConditions
 from analysis.claims.statements import load_claims
 from bench.statistics import claim_verdicts
 from bench.statistics.claim_verdicts import CLAIMS, NOISES, SPREADS, Case, Shares, Simulated, counted, verdicts
@@ -158,7 +158,7 @@ def test_as_many_claims_share_a_correction_in_the_ledger() -> None:
     """A verdict with p on S03 alone: Holm's first step multiplies it by as many claims as its experiment has."""
     claim = CLAIMS["S03"]
     sides = {str(claim.baseline): [100.0, 100.4, 99.7, 100.1], claim.variant: [165.0, 165.5, 164.6, 165.2]}
-    row = next(row for row in judge_all(load_claims("stela"), Conditions({
+    row = next(row for row in judge_all(load_claims("stela"), SeriesConditions({
         (claim.experiment, variant, claim.metric, claim.event): [
             RunValue(f"{variant}-r{block}", number, block=("s", block)) for block, number in enumerate(numbers)
         ]

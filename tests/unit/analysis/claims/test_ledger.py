@@ -9,9 +9,9 @@ import pytest
 from analysis.claims import limitations
 from analysis.claims.exact import COMPUTATIONS, RULES
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import Conditions, LedgerRow, Outcome, RunValue
+from analysis.claims.ledger_rows import LedgerRow, Outcome, RunValue, SeriesConditions
 from analysis.claims.simulated_rows import simulated_rows
-from analysis.claims.statements import FAMILIES, Claim, Kind, Resolution, load_claims, parse_claims
+from analysis.claims.statements import FAMILIES, Claim, ClaimKind, Resolution, load_claims, parse_claims
 from analysis.report.ledger_table import interval_text, ledger_row, measured_text
 from barograph.errors import ConfigurationError
 from barograph.plan.experiment import Experiment, load
@@ -20,9 +20,9 @@ from tests.support.experiments import changed, variants_changed
 
 TENTH = Resolution("tenth", "for a test", factor=1.1)
 
-S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", Kind.RATIO, "throughput_after",
+S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", ClaimKind.RATIO, "throughput_after",
             "stela", 65.0, "%", TENTH, "even_rebalance")  # fmt: skip
-LONGER = replace(S03, kind=Kind.RATIO_ABOVE, stated=0.0, within=Resolution("window", "for a test", factor=1.25))
+LONGER = replace(S03, kind=ClaimKind.RATIO_ABOVE, stated=0.0, within=Resolution("window", "for a test", factor=1.25))
 
 
 def values_of(variant: str, numbers: Sequence[float], censored: int = 0) -> list[RunValue]:
@@ -30,8 +30,8 @@ def values_of(variant: str, numbers: Sequence[float], censored: int = 0) -> list
     return [RunValue(f"{variant}-r{i}", number, i <= censored, ("s", i)) for i, number in enumerate(numbers, 1)]
 
 
-def measured(stela: Sequence[float], even: Sequence[float], censored: tuple[int, int] = (0, 0)) -> Conditions:
-    return Conditions({
+def measured(stela: Sequence[float], even: Sequence[float], censored: tuple[int, int] = (0, 0)) -> SeriesConditions:
+    return SeriesConditions({
         ("stela/star", "stela", "throughput_after", "e1"): values_of("stela", stela, censored[0]),
         ("stela/star", "even_rebalance", "throughput_after", "e1"): values_of("even_rebalance", even, censored[1]),
     })  # fmt: skip
@@ -46,15 +46,17 @@ EVEN = [100.0, 101.0, 99.0]
 
 def test_the_reason_says_how_many_runs_were_not_steady_and_that_they_count() -> None:
     values = {key: list(of) for key, of in measured([164, 165, 166], EVEN).values.items()}
-    steady = judge(S03, Conditions(values))
+    steady = judge(S03, SeriesConditions(values))
     of_stela = values["stela/star", "stela", "throughput_after", "e1"]
     of_stela[:2] = [replace(value, steady=False) for value in of_stela[:2]]
     of_stela[2] = replace(of_stela[2], steady=True)
-    row = judge(S03, Conditions(values))
+    row = judge(S03, SeriesConditions(values))
     assert (row.measured, row.low, row.high, row.verdict) == (steady.measured, steady.low, steady.high, steady.verdict)
     assert (steady.unsteady, row.unsteady, ledger_row(row)["unsteady"]) == (0, 2, 2)
     assert row.reason == f"{steady.reason}; 2 of 6 runs were not steady and count with what stood for a steady part"
-    check = judge(replace(S03, kind=Kind.EVERY_RUN, stated=0.0, within=None, baseline=None), Conditions(values))
+    check = judge(
+        replace(S03, kind=ClaimKind.EVERY_RUN, stated=0.0, within=None, baseline=None), SeriesConditions(values)
+    )
     assert check.reason.endswith("; 2 of 3 runs were not steady and count with what stood for a steady part")
 
 
@@ -63,7 +65,7 @@ def test_of_several_topologies_a_claim_names_one() -> None:
     known = measured([164, 165, 166], EVEN).values
     of_star = {(*key, "star"): of for key, of in known.items()}
     of_all = {(*key, "all"): [replace(value, value=2 * value.value) for value in of] for key, of in known.items()}
-    several = Conditions({**of_star, **of_all}, topologies={"stela/star": ("star", "diamond", "all")})
+    several = SeriesConditions({**of_star, **of_all}, topologies={"stela/star": ("star", "diamond", "all")})
     assert judge(replace(S03, topology="star"), several).measured == pytest.approx(65.0, abs=0.2)
     row = judge(replace(S03, topology="all"), several)
     assert row.runs == 3 and ledger_row(row)["topology"] == "all"
@@ -73,8 +75,8 @@ def test_of_several_topologies_a_claim_names_one() -> None:
             ConfigurationError, match=rf"S03: topology is {wrong!r}; allowed of stela/star: star, diamond"
         ):
             judge(replace(S03, topology=wrong), several)
-    one = Conditions(known, topologies={"stela/star": ("star",)})
-    assert judge(S03, one) == judge(S03, Conditions(known)) and "topology" not in ledger_row(judge(S03, one))
+    one = SeriesConditions(known, topologies={"stela/star": ("star",)})
+    assert judge(S03, one) == judge(S03, SeriesConditions(known)) and "topology" not in ledger_row(judge(S03, one))
     assert judge(replace(S03, topology="star"), one).measured == judge(S03, one).measured
     with pytest.raises(ConfigurationError, match="topology is 'all'; allowed of stela/star: star"):
         judge(replace(S03, topology="all"), one)
@@ -118,7 +120,7 @@ def test_blocks_are_compared_with_themselves() -> None:
     stela = [RunValue("stela-r2", 330.0, block=("s", 2)), RunValue("stela-r1", 165.0, block=("s", 1)),
              RunValue("stela-r3", 66.0, block=("s", 3)), RunValue("stela-r4", 9.0, block=("s", 4))]  # fmt: skip
     known = measured([], [100.0, 200.0, 40.0]).values
-    row = judge(S03, Conditions({**known, ("stela/star", "stela", "throughput_after", "e1"): stela}))
+    row = judge(S03, SeriesConditions({**known, ("stela/star", "stela", "throughput_after", "e1"): stela}))
     assert row.measured == pytest.approx(65.0)
     assert (row.runs, row.blocks) == (3, 3)
     assert row.reason.endswith("; 1 run without the other side in its block left out")
@@ -161,7 +163,7 @@ def test_what_is_not_sure_among_all_claims_of_its_experiment_is_an_indication() 
 
 
 def test_without_runs_the_reason_names_what_was_left_out() -> None:
-    nothing = Conditions({}, {("stela/star", "stela"): [Outcome("stela-r1", "invalid", None, "fallback")]})
+    nothing = SeriesConditions({}, {("stela/star", "stela"): [Outcome("stela-r1", "invalid", None, "fallback")]})
     row = judge(S03, nothing)
     assert (row.verdict, row.runs, row.verdict_text) == ("not run", 0, "not run")
     assert "stela-r1 (invalid: fallback)" in row.reason
@@ -173,18 +175,18 @@ def test_a_row_of_the_runs_that_are_left_says_how_many_failed_and_by_whom() -> N
     ended = [*[Outcome(f"stela-r{i}", "complete") for i in (1, 2, 3)],
              *[Outcome(f"stela-r{i}", "failed", "system_under_test", "no tuple") for i in (4, 5)],
              Outcome("stela-r6", "invalid", None, "fallback"), Outcome("stela-r7", "incomplete")]  # fmt: skip
-    row = judge(S03, Conditions(runs, {("stela/star", "stela"): ended}))
+    row = judge(S03, SeriesConditions(runs, {("stela/star", "stela"): ended}))
     note = "3 of 6 runs of stela failed: system under test 2, invalid 1"
     why = "not judged: stela failed in more of its runs, and the others have no numbers"
     assert (row.verdict, row.notes, ledger_row(row)["notes"]) == ("undecided", (note, why), [note, why])
     assert row.reason == f"{why}; measured: the whole interval lies within +50.0 to +81.5; {note}" and row.p is None
     even = [*[Outcome(f"even_rebalance-r{i}", "complete") for i in (1, 2, 3)],
             Outcome("even_rebalance-r4", "failed", "infrastructure", "gone")]  # fmt: skip
-    both = Conditions(runs, {("stela/star", "stela"): ended, ("stela/star", "even_rebalance"): even})
+    both = SeriesConditions(runs, {("stela/star", "stela"): ended, ("stela/star", "even_rebalance"): even})
     assert judge(S03, both).notes == (f"{note}, 1 of 4 runs of even_rebalance failed: infrastructure 1", why)
     (modelled,) = simulated_rows([S03], both)
     assert note in modelled.reason
-    whole = Conditions(runs, {("stela/star", "stela"): [*ended[:3], ended[-1]]})
+    whole = SeriesConditions(runs, {("stela/star", "stela"): [*ended[:3], ended[-1]]})
     assert judge(S03, whole).notes == () and "notes" not in ledger_row(judge(S03, whole))
 
 
@@ -206,15 +208,16 @@ def failed_runs(variant: str, failed: int, blame: str = "system_under_test", com
         ({"stated": -40.0}, (60.0, 100.0), 0, 1, "undecided"),
         ({"stated": 0.0}, (100.0, 100.0), 0, 1, "undecided"),  # that they are equal
         ({"stated": 0.0}, (100.0, 100.0), 1, 0, "undecided"),
-        ({"kind": Kind.RATIO_ABOVE, "stated": 0.0}, (165.0, 100.0), 1, 0, "undecided"),
-        ({"kind": Kind.RATIO_AT_MOST, "stated": 0.0}, (60.0, 100.0), 0, 1, "undecided"),
-        ({"kind": Kind.RATIO_AT_MOST, "stated": 0.0}, (60.0, 100.0), 1, 0, "reproduced"),
+        ({"kind": ClaimKind.RATIO_ABOVE, "stated": 0.0}, (165.0, 100.0), 1, 0, "undecided"),
+        ({"kind": ClaimKind.RATIO_AT_MOST, "stated": 0.0}, (60.0, 100.0), 0, 1, "undecided"),
+        ({"kind": ClaimKind.RATIO_AT_MOST, "stated": 0.0}, (60.0, 100.0), 1, 0, "reproduced"),
         ({"metric": "latency_all_p95_ms_after", "stated": -40.0}, (60.0, 100.0), 1, 0, "undecided"),
         ({"metric": "latency_all_p95_ms_after"}, (165.0, 100.0), 1, 0, "reproduced"),  # lower is better
         ({"metric": "cpu_percent_after"}, (165.0, 100.0), 1, 0, "reproduced"),  # neither is
-        ({"kind": Kind.OWN, "baseline": None}, (65.0, 100.0), 1, 0, "undecided"),
-        ({"kind": Kind.OWN, "baseline": None, "stated": -65.0}, (-65.0, 100.0), 1, 0, "reproduced"),
-        ({"kind": Kind.EVERY_RUN, "stated": 65.0, "within": None, "baseline": None}, (65.0, 1.0), 1, 0, "reproduced"),
+        ({"kind": ClaimKind.OWN, "baseline": None}, (65.0, 100.0), 1, 0, "undecided"),
+        ({"kind": ClaimKind.OWN, "baseline": None, "stated": -65.0}, (-65.0, 100.0), 1, 0, "reproduced"),
+        ({"kind": ClaimKind.EVERY_RUN, "stated": 65.0, "within": None, "baseline": None}, (65.0, 1.0), 1, 0,
+         "reproduced"),
     ],
 )  # fmt: skip
 def test_nothing_is_reproduced_on_the_runs_that_are_left_of_the_side_that_it_praises(
@@ -223,15 +226,15 @@ def test_nothing_is_reproduced_on_the_runs_that_are_left_of_the_side_that_it_pra
     claim = replace(S03, **changes)  # type: ignore[arg-type]  # any field may be varied
     values = {
         ("stela/star", name, claim.metric, "e1"): values_of(name, [number * (1 + step) for step in (0.0, 1e-4, -1e-4)])
-        if claim.kind is not Kind.EVERY_RUN else values_of(name, [number] * 3)
+        if claim.kind is not ClaimKind.EVERY_RUN else values_of(name, [number] * 3)
         for name, number in zip(("stela", "even_rebalance"), numbers, strict=True)
     }  # fmt: skip
     outcomes = {("stela/star", name): failed_runs(name, failed)
                 for name, failed in (("stela", stela), ("even_rebalance", even))}  # fmt: skip
-    assert judge(claim, Conditions(values, outcomes)).verdict == expected
+    assert judge(claim, SeriesConditions(values, outcomes)).verdict == expected
     other = {key: [replace(run, blame="infrastructure") if run.blame else run for run in of]
              for key, of in outcomes.items()}  # fmt: skip
-    assert judge(claim, Conditions(values, other)).verdict == judge(claim, Conditions(values)).verdict
+    assert judge(claim, SeriesConditions(values, other)).verdict == judge(claim, SeriesConditions(values)).verdict
 
 
 @pytest.mark.parametrize(("complete", "expected"), [(6, "undecided"), (30, "reproduced")])
@@ -239,21 +242,21 @@ def test_one_failure_of_many_runs_is_no_larger_share(complete: int, expected: st
     runs = measured([164, 165, 166], EVEN).values
     outcomes = {("stela/star", name): failed_runs(name, failed, complete=complete)
                 for name, failed in (("stela", 1), ("even_rebalance", 0))}  # fmt: skip
-    assert judge(S03, Conditions(runs, outcomes)).verdict == expected
+    assert judge(S03, SeriesConditions(runs, outcomes)).verdict == expected
 
 
 def test_what_follows_from_claims_on_the_runs_that_are_left_is_not_reproduced_either() -> None:
     """A range that both of its claims lie in, of which one has runs of Stela alone that did not fail."""
     claims = [replace(S03, id=f"S0{n}", experiment=name) for n, name in ((3, "stela/star"), (4, "stela/linear"))]
-    span = replace(S03, id="S05", kind=Kind.SPAN, stated=50.0, stated_high=80.0, baseline=None, of=("S03", "S04"))
+    span = replace(S03, id="S05", kind=ClaimKind.SPAN, stated=50.0, stated_high=80.0, baseline=None, of=("S03", "S04"))
     runs = {"stela": [164.0, 165.0, 166.0], "even_rebalance": EVEN}
     values = {
         (claim.experiment, name, "throughput_after", "e1"): values_of(name, numbers)
         for claim in claims for name, numbers in runs.items()
     }  # fmt: skip
-    assert judge_all([*claims, span], Conditions(values))[-1].verdict == "reproduced"
+    assert judge_all([*claims, span], SeriesConditions(values))[-1].verdict == "reproduced"
     outcomes = {("stela/linear", "stela"): failed_runs("stela", 2)}
-    row = judge_all([*claims, span], Conditions(values, outcomes))[-1]
+    row = judge_all([*claims, span], SeriesConditions(values, outcomes))[-1]
     assert (row.verdict, row.p) == ("undecided", None)
     assert row.notes[-1].startswith("not judged: of S04 stela failed in more of its runs")
 
@@ -263,13 +266,13 @@ def test_runs_that_are_left_out_are_not_counted_as_not_steady() -> None:
     known = measured([164] * 4, [100] * 4).values
     values = {key: [replace(value, steady=False) for value in of] for key, of in known.items()}
     own, other = (("stela/star", name, "throughput_after", "e1") for name in ("stela", "even_rebalance"))
-    row = judge(S03, Conditions({own: values[own][1:], other: values[other][:3]}))
+    row = judge(S03, SeriesConditions({own: values[own][1:], other: values[other][:3]}))
     assert (row.runs, row.unsteady, len(row.run_ids)) == (2, 4, 4)
     assert "; 4 of 4 runs were not steady" in row.reason
 
 
 def test_a_check_of_every_run_needs_one_run_and_names_the_one_against_it() -> None:
-    check = {"kind": Kind.EVERY_RUN, "stated": 0.0, "within": None, "baseline": None}
+    check = {"kind": ClaimKind.EVERY_RUN, "stated": 0.0, "within": None, "baseline": None}
     row = verdict([0], [1], **check)
     assert (row.verdict, row.is_indication) == ("reproduced", False)
     row = verdict([0, 2, 0], [1], **check)
@@ -332,14 +335,14 @@ def test_a_diamond_as_stated_rules_out_the_lowest_number_as_stated_and_the_row_s
             even = [1000.0 + i for i in range(6)]
             times = {"even_rebalance": even, "stela": [factors[claim.name] * time for time in even]}
             values |= {(claim.experiment, name, claim.metric, "e1"): values_of(name, of) for name, of in times.items()}
-    rows = {row.claim.name: row for row in judge_all(claims, Conditions(values))}
+    rows = {row.claim.name: row for row in judge_all(claims, SeriesConditions(values))}
     assert rows["S09/diamond SP"].verdict == "reproduced"
     row = rows[lowest.name]
     assert (row.verdict, row.measured) == ("differs", pytest.approx(-92.0))
     (note,) = row.notes
     assert note.startswith("by the source's own numbers S09/diamond SP is −92.0 %, outside −90.0 to −84.4 %")
     assert row.reason.endswith(note)
-    nothing = {each.claim.name: each for each in judge_all(claims, Conditions({}))}
+    nothing = {each.claim.name: each for each in judge_all(claims, SeriesConditions({}))}
     assert nothing[lowest.name].notes == ()
 
 
@@ -351,7 +354,7 @@ ZERO = replace(S03, id="S13", metric="windows_at_zero_s", stated=-87.5, baseline
 
 def at_zero(stela: list[float], random_1: list[float]) -> LedgerRow:
     sides = {"stela": stela, "random_1": random_1}
-    return judge(ZERO, Conditions({
+    return judge(ZERO, SeriesConditions({
         ("stela/star", name, "windows_at_zero_s", "e1"): values_of(name, values) for name, values in sides.items()
     }))  # fmt: skip
 
@@ -377,7 +380,7 @@ def test_a_silence_that_the_watch_ended_is_no_time() -> None:
     values = {("stela/star", name, "windows_at_zero_s", "e1"): values_of(name, of) for name, of in sides.items()}
     lasting = values["stela/star", "random_1", "windows_at_zero_s", "e1"]
     lasting[1] = replace(lasting[1], censored=True)
-    row = judge(ZERO, Conditions(values))
+    row = judge(ZERO, SeriesConditions(values))
     assert (row.verdict, row.measured) == ("undecided", None)
     assert row.reason == "still at zero when the watch ended: random_1-r2"
 
@@ -385,10 +388,10 @@ def test_a_silence_that_the_watch_ended_is_no_time() -> None:
 def test_runs_of_one_variant_are_neighbours_in_the_order_of_their_blocks() -> None:
     """Of ten and more runs the text order of their names is another one, in which a drift looks like noise."""
     gains = [RunValue(f"stela-r{i}", 80.0 + i, block=("s", i)) for i in range(1, 13)]
-    claim = replace(S03, kind=Kind.OWN, metric="gain_percent", baseline=None, stated=80.0)
+    claim = replace(S03, kind=ClaimKind.OWN, metric="gain_percent", baseline=None, stated=80.0)
     key = ("stela/star", "stela", "gain_percent", "e1")
     in_order, by_name = (
-        judge(claim, Conditions({key: runs})) for runs in (gains, sorted(gains, key=lambda value: value.run_id))
+        judge(claim, SeriesConditions({key: runs})) for runs in (gains, sorted(gains, key=lambda value: value.run_id))
     )
     assert in_order.floor == by_name.floor
 
@@ -400,20 +403,20 @@ def test_what_cannot_come_out_does_not_differ(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(limitations, "reason_not_testable", lambda _, experiment, __: experiment.title or None)
     known = measured([130.0, 131.0, 129.0], EVEN).values
     both = [replace(load("stela/star"), title=why) for why in ("no policy gains more than +50 %", "")]
-    row = judge(S03, Conditions(known, experiments={"stela/star": both[:1]}))
+    row = judge(S03, SeriesConditions(known, experiments={"stela/star": both[:1]}))
     assert row.verdict == row.verdict_text == "not testable here"
     assert row.reason.startswith("no policy gains more than +50 %; measured: no part of the interval lies within")
     assert row.measured == pytest.approx(30.0, abs=0.2)
-    assert judge(S03, Conditions(known, experiments={"stela/star": both})).verdict == "differs"
+    assert judge(S03, SeriesConditions(known, experiments={"stela/star": both})).verdict == "differs"
     met = measured([164, 165, 166], EVEN).values
-    assert judge(S03, Conditions(met, experiments={"stela/star": both[:1]})).verdict == "reproduced"
-    assert judge(S03, Conditions({}, experiments={"stela/star": both[:1]})).verdict == "not testable here"
+    assert judge(S03, SeriesConditions(met, experiments={"stela/star": both[:1]})).verdict == "reproduced"
+    assert judge(S03, SeriesConditions({}, experiments={"stela/star": both[:1]})).verdict == "not testable here"
 
 
 def test_a_computation_has_no_runs_and_a_check_no_interval() -> None:
-    rows = {row.claim.name: row for row in judge_all(load_claims(), Conditions({}))}
+    rows = {row.claim.name: row for row in judge_all(load_claims(), SeriesConditions({}))}
     assert (rows["S14"].runs, interval_text(rows["S14"])) == (0, "–")
-    check = verdict([0, 1, 0], [1], kind=Kind.EVERY_RUN, stated=0.0, within=None, baseline=None, unit="workers")
+    check = verdict([0, 1, 0], [1], kind=ClaimKind.EVERY_RUN, stated=0.0, within=None, baseline=None, unit="workers")
     assert (interval_text(check), measured_text(check)) == ("–", "1\u00a0worker")
 
 
@@ -426,7 +429,7 @@ def test_a_baseline_at_zero_gives_no_ratio() -> None:
 def test_the_shipped_claims_are_those_of_the_ledger() -> None:
     claims = load_claims("stela")
     assert {claim.id for claim in claims} == {f"S{number:02}" for number in range(1, 17)}
-    assert {claim.metric for claim in load_claims() if claim.kind is Kind.EXACT} == set(COMPUTATIONS)
+    assert {claim.metric for claim in load_claims() if claim.kind is ClaimKind.EXACT} == set(COMPUTATIONS)
     assert {claim.family for claim in claims} == {"stela"}
     assert len({claim.name for claim in claims}) == len(claims)
     stated = {claim.name: claim.stated for claim in claims}
@@ -444,7 +447,9 @@ def test_the_shipped_claims_of_metis_are_those_of_the_ledger_and_of_table_1() ->
     alone = [
         claim for claim in claims if claim.name in {f"{each}/{of}" for each in ("M04", "M05") for of in of_topologies}
     ]
-    assert {(claim.kind, claim.stated) for claim in alone} == {(Kind.RATIO_ABOVE, 0.0)}, "V-A2: in all configurations"
+    assert {(claim.kind, claim.stated) for claim in alone} == {(ClaimKind.RATIO_ABOVE, 0.0)}, (
+        "V-A2: in all configurations"
+    )
     assert {claim.name for claim in claims if claim.stated_over} == {f"M06/{of}" for of in of_topologies}
     spreads = {(who, how): [stated[f"M07/{of} {who} {how}"] for of in of_topologies]
                for who in ("even", "greedy", "metis") for how in ("mean", "largest")}  # fmt: skip
@@ -472,7 +477,7 @@ def test_what_is_stated_of_all_sizes_together_is_no_measure_of_one() -> None:
     even, greedy, metis = ([level, level + 1, level - 1] * 2 for level in (100.0, 89.0, 130.0))
 
     def row(name: str, greedy: Sequence[float] = greedy) -> LedgerRow:
-        return judge(claims[name], Conditions({
+        return judge(claims[name], SeriesConditions({
             ("metis/payload", variant, "published_emitted_per_s", "e1"): values_of(variant, of)
             for variant, of in {"even": even, "greedy": greedy, "metis": metis}.items()
         }))  # fmt: skip
@@ -486,7 +491,7 @@ def test_what_is_stated_of_all_sizes_together_is_no_measure_of_one() -> None:
         "+12.0 % is stated of clusters of 10 to 80 machines together, and of none of them alone; measured: the interval"
     )
     assert row("M06/payload", [112.0, 113.0, 111.0] * 2).verdict == "not testable here", "nor is a number near it"
-    assert judge(claims["M06/payload"], Conditions({})).verdict == "not run"
+    assert judge(claims["M06/payload"], SeriesConditions({})).verdict == "not run"
 
 
 def test_where_all_machines_are_busy_it_says_that_none_can_be_far_above_the_mean() -> None:
@@ -496,7 +501,7 @@ def test_where_all_machines_are_busy_it_says_that_none_can_be_far_above_the_mean
 
     def row(*used: float) -> LedgerRow:
         cpu = {("metis/payload", "metis", "cpu_percent_after", "e1"): values_of("metis", used)}
-        return judge(claim, Conditions(imbalance | cpu))
+        return judge(claim, SeriesConditions(imbalance | cpu))
 
     said = (
         "hardly able to fail: under metis machines use 95 to 98 % of their CPU on average, so the busiest can be at"
@@ -524,13 +529,13 @@ def test_the_best_of_three_runs_as_the_source_took_it_stands_beside_the_estimate
     values = {**measured([165, 166, 164, 999], [100, 101, 99, 1]).values}
     values["stela/star", "stela", "rank", "e1"] = values_of("stela", [1, 3, 2, 9])
     values["stela/star", "even_rebalance", "rank", "e1"] = values_of("even_rebalance", [3, 2, 1, 9])
-    row = judge(replace(S03, best_by="rank"), Conditions(values))
+    row = judge(replace(S03, best_by="rank"), SeriesConditions(values))
     assert row.best_of_three == pytest.approx(66.0)
     assert row.reason.endswith("; the best of the first three runs, as published: +66.0")
     assert ledger_row(row)["best_of_three"] == row.best_of_three
     two = {key: of[:2] for key, of in values.items()}
-    assert judge(replace(S03, best_by="rank"), Conditions(two)).best_of_three is None
-    assert "best_of_three" not in ledger_row(judge(S03, Conditions(values)))
+    assert judge(replace(S03, best_by="rank"), SeriesConditions(two)).best_of_three is None
+    assert "best_of_three" not in ledger_row(judge(S03, SeriesConditions(values)))
 
 
 def test_the_row_says_in_how_many_runs_a_policy_that_places_by_traffic_moved_anything() -> None:
@@ -538,18 +543,18 @@ def test_the_row_says_in_how_many_runs_a_policy_that_places_by_traffic_moved_any
     values["stela/star", "stela", "rescheduled_percent", "e1"] = values_of("stela", [0, 100, 0])
     values["stela/star", "even_rebalance", "rescheduled_percent", "e1"] = values_of("even_rebalance", [0, 0, 0])
     by_traffic = variants_changed(load("stela/star"), {"stela": {"policy": "greedy"}})
-    greedy = Conditions(values, experiments={"stela/star": [by_traffic]})
+    greedy = SeriesConditions(values, experiments={"stela/star": [by_traffic]})
     note = "stela moved executors in 1 of 3 runs"
     row = judge(S03, greedy)
     assert row.verdict == "reproduced" and row.reason.endswith(f"; {note}")
     (modelled,) = simulated_rows([S03], greedy)
     assert note in modelled.reason
-    assert "moved" not in judge(S03, Conditions(values)).reason, "nobody knows of which policy it is"
+    assert "moved" not in judge(S03, SeriesConditions(values)).reason, "nobody knows of which policy it is"
 
 
 def test_every_estimated_claim_has_a_resolution_with_a_reason() -> None:
     claims = load_claims()
-    assert all((claim.within is None) == (claim.kind in (Kind.EXACT, Kind.EVERY_RUN)) for claim in claims)
+    assert all((claim.within is None) == (claim.kind in (ClaimKind.EXACT, ClaimKind.EVERY_RUN)) for claim in claims)
     assert all(len(claim.within.because) > 40 for claim in claims if claim.within)
     regions = {claim.name: claim.region for claim in claims}
     assert (regions["S03"].low, regions["S03"].high) == (pytest.approx(58.5), pytest.approx(71.5))
@@ -574,13 +579,13 @@ def test_the_direction_is_told_apart_from_the_verdict(stela: list[float], direct
 
 
 def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> None:
-    rows = {row.claim.name: row for row in judge_all(load_claims(), Conditions({}))}
-    exact = [row for row in rows.values() if row.claim.kind is Kind.EXACT]
+    rows = {row.claim.name: row for row in judge_all(load_claims(), SeriesConditions({}))}
+    exact = [row for row in rows.values() if row.claim.kind is ClaimKind.EXACT]
     assert {row.claim.id for row in exact} == {"S01", "S02", "S14", "M13"}
     assert all(row.verdict == "reproduced" for row in exact)
     assert rows["S14"].measured == pytest.approx(100 * 15 / 70)
     assert rows["S01/op 3"].measured == pytest.approx(100 * 2000 / 4500)
-    assert judge(replace(rows["S14"].claim, stated=25.0), Conditions({})).verdict == "differs"
+    assert judge(replace(rows["S14"].claim, stated=25.0), SeriesConditions({})).verdict == "differs"
     # star's 10 / 4 = 2.5 a machine: the printed loop runs 3, 5 and 10 times, where a floor would make 2, 4 and 8 of it
     assert [rows[f"S02/star, {new} new"].measured for new in (1, 2, 4)] == [3, 5, 10]
 
@@ -588,24 +593,24 @@ def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> N
 def test_a_rule_that_rounds_down_is_not_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
     monkeypatch.setattr("analysis.claims.exact.RULES", replace(RULES, slots="per_machine_floor"))
-    rows = {row.claim.name: row for row in judge_all(load_claims("stela"), Conditions({}))}
+    rows = {row.claim.name: row for row in judge_all(load_claims("stela"), SeriesConditions({}))}
     assert [rows[f"S02/star, {new} new"].verdict for new in (1, 2, 4)] == ["differs"] * 3
 
 
 def test_without_pymetis_what_needs_it_is_not_run_and_the_others_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymetis", None)
     monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
-    rows = {row.claim.name: row for row in judge_all(load_claims(), Conditions({}))}
+    rows = {row.claim.name: row for row in judge_all(load_claims(), SeriesConditions({}))}
     assert (rows["M13"].verdict, rows["M13"].measured, rows["S14"].verdict) == ("not run", None, "reproduced")
     assert rows["M13"].reason.startswith("not computed: needs pymetis, which this Python does not have")
-    (simulated,) = simulated_rows([rows["M13"].claim], Conditions({}))
+    (simulated,) = simulated_rows([rows["M13"].claim], SeriesConditions({}))
     assert ledger_row(simulated, simulated=True)["model_text"] == "not run; stated 0\u00a0% of tuples"
 
 
 def test_a_policy_that_places_nothing_is_no_error_of_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
     monkeypatch.setattr("analysis.claims.metis_call.bind", lambda *_: lambda *_: Decision(reason="t: declined: why"))
-    row = judge(next(claim for claim in load_claims() if claim.id == "M13"), Conditions({}))
+    row = judge(next(claim for claim in load_claims() if claim.id == "M13"), SeriesConditions({}))
     assert (row.verdict, row.reason) == ("not run", "not computed: t: declined: why")
 
 
@@ -712,7 +717,7 @@ def of_experiment(name: str, experiment: Experiment, runs: Sequence[Sequence[flo
         (claim.experiment, variant, claim.metric, claim.event): values_of(variant, numbers)
         for variant, numbers in zip(claim.variants, runs, strict=True)
     }
-    return judge(claim, Conditions(values, experiments={claim.experiment: [experiment]}))
+    return judge(claim, SeriesConditions(values, experiments={claim.experiment: [experiment]}))
 
 
 CLAIMS_BY_NAME = {claim.name: claim for claim in load_claims()}
@@ -758,5 +763,5 @@ def test_what_runs_answer_is_no_note_and_machines_without_cpu_enough_prove_no_cl
         (gain.experiment, gain.variant, metric, gain.event): values_of(gain.variant, numbers)
         for metric, numbers in ((gain.metric, [0.1, -0.1, 0.2]), ("cpu_percent_after", [95.0, 96.0, 97.0]))
     }
-    (note,) = judge(gain, Conditions(busy, experiments={gain.experiment: [scale_in]})).notes
+    (note,) = judge(gain, SeriesConditions(busy, experiments={gain.experiment: [scale_in]})).notes
     assert note.startswith("short of CPU")

@@ -10,7 +10,7 @@ import pytest
 
 from analysis import provenance
 from analysis.claims.ledger import evaluate, evaluate_newest, judge
-from analysis.claims.ledger_rows import Conditions, LedgerRow, RunValue
+from analysis.claims.ledger_rows import LedgerRow, RunValue, SeriesConditions
 from analysis.claims.pools import kept_series, pools_of_claims
 from analysis.claims.statements import load_claims
 from analysis.record.files import SeriesPaths, write_json_atomic
@@ -250,7 +250,7 @@ def test_copies_that_contradict_each_other_are_named(tmp_path: Path) -> None:
     assert contradictions(row_of(tmp_path)) == [note], "each has a run that the other lacks"
 
 
-def in_order(*stela_first: bool) -> Conditions:
+def in_order(*stela_first: bool) -> SeriesConditions:
     """A block a series; which of its runs came first."""
     values = {
         ("stela/star", name, "throughput_after", "e1"): [
@@ -259,7 +259,7 @@ def in_order(*stela_first: bool) -> Conditions:
         ]
         for name, level in (("stela", 165.0), ("even_rebalance", 100.0))
     }
-    return Conditions(values)
+    return SeriesConditions(values)
 
 
 def test_series_whose_blocks_have_one_order_say_so() -> None:
@@ -272,7 +272,7 @@ def test_series_whose_blocks_have_one_order_say_so() -> None:
     assert judge(CLAIMS["S03"], in_order(True)).notes == ()
     one = {key: [RunValue(v.run_id, v.value, block=("s", i), order=v.order) for i, v in enumerate(of)]
            for key, of in in_order(True, True, True).values.items()}  # fmt: skip
-    assert judge(CLAIMS["S03"], Conditions(one)).notes == (words.format("before"),)
+    assert judge(CLAIMS["S03"], SeriesConditions(one)).notes == (words.format("before"),)
 
 
 def test_tables_are_of_the_code_that_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

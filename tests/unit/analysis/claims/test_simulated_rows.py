@@ -6,24 +6,24 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.ledger import judge_all, ledger_rows
-from analysis.claims.ledger_rows import Conditions, LedgerRow, RunValue
+from analysis.claims.ledger_rows import LedgerRow, RunValue, SeriesConditions
 from analysis.claims.simulated_rows import simulated_row, simulated_rows
-from analysis.claims.statements import Claim, Kind, Resolution, load_claims
+from analysis.claims.statements import Claim, ClaimKind, Resolution, load_claims
 from analysis.report.ledger_table import ledger_row
 from barograph.plan.experiment import load
 
 TENTH = Resolution("tenth", "for a test", factor=1.1)
-S04 = Claim("S04", "", "SP fig 4b", "post-scale throughput", "stela/linear", Kind.RATIO, "throughput_after",
+S04 = Claim("S04", "", "SP fig 4b", "post-scale throughput", "stela/linear", ClaimKind.RATIO, "throughput_after",
             "stela", 45.0, "%", TENTH, "even_rebalance")  # fmt: skip
 VERDICTS = ("reproduced", "differs", "undecided", "not testable")
 
 
 def conditions(
     numbers: Mapping[str, Sequence[float]], metric: str = "throughput_after", censored: Mapping[str, int] | None = None
-) -> Conditions:
+) -> SeriesConditions:
     """By variant, one a seed; the first `censored` of them are horizons."""
     lasting = censored or {}
-    return Conditions({
+    return SeriesConditions({
         ("stela/linear", variant, metric, "e1"): [
             RunValue(f"{variant}-r{i}", number, i <= lasting.get(variant, 0), ("s", i))
             for i, number in enumerate(values, 1)
@@ -46,7 +46,7 @@ def test_the_sentence_has_the_number_its_range_and_what_was_stated() -> None:
 
 def test_what_is_added_has_a_number_a_seed() -> None:
     """Acking adds 3 and 4 under METIS, 4 and 4 under the default."""
-    claim = replace(S04, kind=Kind.ADDED_AT_LEAST, variant="a", baseline="b", without=("c", "d"), stated=0.0)
+    claim = replace(S04, kind=ClaimKind.ADDED_AT_LEAST, variant="a", baseline="b", without=("c", "d"), stated=0.0)
     row = simulated_row(claim, conditions({"a": [3.0, 4.0], "c": [0.0, 0.0], "b": [9.0, 9.0], "d": [5.0, 5.0]}))
     assert (row.verdict, row.low, row.high) == ("no verdict", pytest.approx(-25.0), pytest.approx(0.0))
     nothing = simulated_row(claim, conditions({"a": [3.0], "c": [0.0], "b": [5.0], "d": [5.0]}))
@@ -83,7 +83,9 @@ def test_seeds_that_all_give_the_same_and_a_single_seed() -> None:
 
 
 def test_a_check_of_every_run_says_what_each_gives() -> None:
-    check = replace(S04, kind=Kind.EVERY_RUN, metric="workers", stated=0.0, unit="workers", within=None, baseline=None)
+    check = replace(
+        S04, kind=ClaimKind.EVERY_RUN, metric="workers", stated=0.0, unit="workers", within=None, baseline=None
+    )
     assert text_of(simulated_row(check, conditions({"stela": [0.0, 0.0]}, "workers"))) == (
         "the model gives 0 workers (the same with 2 seeds); stated 0 workers"
     )
@@ -124,7 +126,7 @@ def test_the_reason_says_what_can_come_out_and_what_stelas_rule_gives() -> None:
 
 def test_what_follows_from_others_has_the_range_of_their_numbers() -> None:
     other = replace(S04, part="other", variant="least_link_load")
-    span = replace(S04, part="span", kind=Kind.SPAN, of=("S04", "S04/other"), baseline=None, stated=21.0,
+    span = replace(S04, part="span", kind=ClaimKind.SPAN, of=("S04", "S04/other"), baseline=None, stated=21.0,
                    stated_high=120.0)  # fmt: skip
     measured = conditions({"stela": [150.0], "least_link_load": [125.0], "even_rebalance": [100.0]})
     *_, row = simulated_rows([S04, other, span], measured)
@@ -134,7 +136,7 @@ def test_what_follows_from_others_has_the_range_of_their_numbers() -> None:
 
 def test_a_computation_keeps_its_verdict() -> None:
     """It rests on no run."""
-    claims = [claim for claim in load_claims() if claim.kind is Kind.EXACT]
-    rows = simulated_rows(claims, Conditions({}))
+    claims = [claim for claim in load_claims() if claim.kind is ClaimKind.EXACT]
+    rows = simulated_rows(claims, SeriesConditions({}))
     assert {row.verdict for row in rows} == {"reproduced"} and "simulated" not in ledger_row(rows[0], simulated=True)
     assert text_of(rows[0]).startswith("computed: ")

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, RunValue
+from analysis.claims.ledger_rows import Key, LedgerRow, RunValue, SeriesConditions
 from analysis.claims.simulated_rows import simulated_rows
-from analysis.claims.statements import Claim, Kind, Resolution, load_claims, parse_claims
+from analysis.claims.statements import Claim, ClaimKind, Resolution, load_claims, parse_claims
 from analysis.numerals import signed_percent
 from analysis.report.ledger_table import statement_text
 from barograph.errors import ConfigurationError
@@ -15,12 +15,14 @@ from barograph.errors import ConfigurationError
 EXPERIMENT = "stela/page_load"
 TENTH = Resolution("tenth", "for a test", factor=1.1)
 CHANGE = Resolution("change", "for a test", factor=1.02)
-GAIN = Claim("S06", "own gain", "SP fig 6a", "gain", EXPERIMENT, Kind.OWN, "gain_percent", "stela", 80.0, "%", TENTH)
+GAIN = Claim(
+    "S06", "own gain", "SP fig 6a", "gain", EXPERIMENT, ClaimKind.OWN, "gain_percent", "stela", 80.0, "%", TENTH
+)
 
 
-def conditions(**runs: list[float]) -> Conditions:
+def conditions(**runs: list[float]) -> SeriesConditions:
     """Gains in percent by variant, one series."""
-    return Conditions({
+    return SeriesConditions({
         (EXPERIMENT, variant, "gain_percent", "e1"): [
             RunValue(f"{variant}-r{i}", v, block=("s", i)) for i, v in enumerate(values, 1)
         ]
@@ -40,7 +42,7 @@ def test_an_own_gain_is_compared_with_what_is_stated() -> None:
 
 
 def test_falls_means_below_over_the_whole_interval_and_by_more_than_nothing() -> None:
-    falls = {"kind": Kind.OWN_BELOW, "stated": 0.0, "within": CHANGE}
+    falls = {"kind": ClaimKind.OWN_BELOW, "stated": 0.0, "within": CHANGE}
     assert gain([-9, -8, -7], **falls).verdict == "reproduced"
     assert gain([7, 8, 9], **falls).reason == "no part of the interval lies below −2.0"
     row = gain([-9, -1, 5], **falls)
@@ -49,19 +51,19 @@ def test_falls_means_below_over_the_whole_interval_and_by_more_than_nothing() ->
 
 
 def test_does_not_improve_allows_what_cannot_be_called_an_improvement() -> None:
-    not_more = {"kind": Kind.OWN_AT_MOST, "stated": 0.0, "within": CHANGE}
+    not_more = {"kind": ClaimKind.OWN_AT_MOST, "stated": 0.0, "within": CHANGE}
     assert gain([0.1, -0.2, 0.3], **not_more).verdict == "reproduced"
     assert gain([-3, -2, 9], **not_more).verdict == "undecided"
     assert gain([4, 5, 6], **not_more).verdict == "differs"
 
 
 def test_yields_no_further_increase_allows_less_and_what_cannot_be_called_an_increase() -> None:
-    no_more = {"kind": Kind.RATIO_AT_MOST, "metric": "spouts_after", "baseline": "least", "stated": 0.0}
+    no_more = {"kind": ClaimKind.RATIO_AT_MOST, "metric": "spouts_after", "baseline": "least", "stated": 0.0}
 
     def judged(values: list[float]) -> LedgerRow:
         claim = replace(GAIN, **no_more)  # type: ignore[arg-type]  # any field may be varied
         sides = (("stela", values), ("least", [100.0, 101.0, 99.0]))
-        return judge(claim, Conditions({
+        return judge(claim, SeriesConditions({
             (EXPERIMENT, variant, "spouts_after", "e1"): [
                 RunValue(f"{variant}-r{i}", v, block=("s", i)) for i, v in enumerate(numbers, 1)
             ]
@@ -76,14 +78,14 @@ def test_yields_no_further_increase_allows_less_and_what_cannot_be_called_an_inc
     assert statement_text(more).startswith("at most 0")
 
 
-ADDED = replace(GAIN, kind=Kind.ADDED_AT_LEAST, metric="network_mb_per_s_after", variant="metis_acked", stated=0.0,
+ADDED = replace(GAIN, kind=ClaimKind.ADDED_AT_LEAST, metric="network_mb_per_s_after", variant="metis_acked", stated=0.0,
                 within=Resolution("tenth", "for a test", amount=10.0), baseline="even_acked",
                 without=("metis_unacked", "even_unacked"))  # fmt: skip
 SCATTER = (0.0, 0.01, -0.01, 0.02, -0.02, 0.0)
 
 
-def acking(**means: float) -> Conditions:
-    return Conditions({
+def acking(**means: float) -> SeriesConditions:
+    return SeriesConditions({
         (EXPERIMENT, variant, "network_mb_per_s_after", "e1"): [
             RunValue(f"{variant}-r{i}", mean + (scatter if mean else 0.0), block=("s", i))
             for i, scatter in enumerate(SCATTER, 1)
@@ -114,7 +116,7 @@ def test_where_nothing_is_added_there_is_nothing_to_compensate_for() -> None:
     assert (three.verdict, "even_unacked" in three.reason) == ("not run", True)
     known = acking(metis_acked=3.0, metis_unacked=0.0, even_acked=8.0, even_unacked=5.0)
     apart = {key: of[3:] if "even_unacked" in key else of[:3] for key, of in known.values.items()}
-    assert judge(ADDED, Conditions(apart)).reason.startswith("no block has all of metis_acked, even_acked")
+    assert judge(ADDED, SeriesConditions(apart)).reason.startswith("no block has all of metis_acked, even_acked")
 
 
 def test_a_claim_about_what_is_added_names_who_is_without_it() -> None:
@@ -129,7 +131,7 @@ def test_a_claim_about_what_is_added_names_who_is_without_it() -> None:
 
 
 def test_preserves_allows_a_tenth_less() -> None:
-    preserves = {"kind": Kind.OWN_AT_LEAST, "stated": 0.0}
+    preserves = {"kind": ClaimKind.OWN_AT_LEAST, "stated": 0.0}
     assert gain([-5, -4, -4.5], **preserves).verdict == "reproduced"
     assert gain([-11, -8, 3], **preserves).verdict == "undecided"
     assert gain([-13, -12, -11.5], **preserves).verdict == "differs"
@@ -137,14 +139,14 @@ def test_preserves_allows_a_tenth_less() -> None:
 
 def test_barely_moves_is_within_a_tenth_over_the_whole_interval_whatever_the_scatter() -> None:
     """Runs that differ much from each other show no lack of change: once their floor made it so."""
-    barely = {"kind": Kind.OWN, "stated": 0.0}
+    barely = {"kind": ClaimKind.OWN, "stated": 0.0}
     assert gain([-9, 0, 9], **barely).verdict == "undecided"
     assert gain([12, 13, 14], **barely).verdict == "differs"
     assert gain([-1, 0, 1], **barely).verdict == "reproduced"
 
 
 def test_only_one_strategy_improves() -> None:
-    only = replace(GAIN, kind=Kind.ONLY, variant="least", others=("most", "sinks"), stated=0.0, within=CHANGE)
+    only = replace(GAIN, kind=ClaimKind.ONLY, variant="least", others=("most", "sinks"), stated=0.0, within=CHANGE)
     noise = [-0.1, 0.0, 0.1]
     row = judge(only, conditions(least=[10, 11, 12], most=noise, sinks=[-5, -4, -3]))
     assert row.verdict == "reproduced"
@@ -159,7 +161,7 @@ def test_only_one_strategy_improves() -> None:
     assert "sinks" in absent.reason
 
 
-def following(kind: Kind, **changes: object) -> Claim:
+def following(kind: ClaimKind, **changes: object) -> Claim:
     base = Claim(
         "S16", "", "SP", "follows", "all", kind, "gain_percent", "stela", 21.0, "%", TENTH, of=("S06/own gain", "S07")
     )
@@ -172,7 +174,7 @@ def followed(claim: Claim, first: list[float], second: list[float]) -> LedgerRow
 
 
 def test_a_span_holds_every_number_it_follows_from() -> None:
-    span = following(Kind.SPAN, stated_high=120.0)
+    span = following(ClaimKind.SPAN, stated_high=120.0)
     row = followed(span, [49, 50, 51], [99, 100, 101])
     assert (row.verdict, row.low, row.high) == ("reproduced", 50, 100)
     outside = followed(span, [-1, 0, 1], [99, 100, 101])
@@ -182,14 +184,14 @@ def test_a_span_holds_every_number_it_follows_from() -> None:
 
 
 def test_what_follows_waits_for_every_interval() -> None:
-    row = followed(following(Kind.SPAN, stated_high=120.0), [49, 50, 51], [99, 100])
+    row = followed(following(ClaimKind.SPAN, stated_high=120.0), [49, 50, 51], [99, 100])
     assert row.verdict == "undecided"
     assert row.reason.endswith("no interval for S07")
-    assert followed(following(Kind.SPAN, stated_high=120.0), [], []).runs == 0
+    assert followed(following(ClaimKind.SPAN, stated_high=120.0), [], []).runs == 0
 
 
 def test_as_low_as_is_the_lowest_number() -> None:
-    lowest = following(Kind.LOWEST, stated=-87.5, within=Resolution("window", "for a test", factor=1.25))
+    lowest = following(ClaimKind.LOWEST, stated=-87.5, within=Resolution("window", "for a test", factor=1.25))
     assert followed(lowest, [-88, -87.5, -87], [1, 2, 3]).verdict == "reproduced"
     assert followed(lowest, [-97, -96.5, -96], [1, 2, 3]).verdict == "differs"
     assert followed(lowest, [-99, -88, -70], [1, 2, 3]).verdict == "undecided"
@@ -213,12 +215,12 @@ STAR_TIMES = times_of("x/star", [60.0, 61.0, 59.0, 60.0, 60.5, 59.5], [100.0, 10
 QUICK = [58.0, 59.0, 60.0, 61.0, 62.0, 63.0]
 
 
-def lowest_of_times(diamond: dict[Key, list[RunValue]]) -> tuple[list[Claim], Conditions]:
-    star = replace(GAIN, part="star", kind=Kind.RATIO, metric="convergence_sp_s", baseline="even", stated=0.0,
+def lowest_of_times(diamond: dict[Key, list[RunValue]]) -> tuple[list[Claim], SeriesConditions]:
+    star = replace(GAIN, part="star", kind=ClaimKind.RATIO, metric="convergence_sp_s", baseline="even", stated=0.0,
                    experiment="x/star")  # fmt: skip
-    lowest = following(Kind.LOWEST, stated=-87.5, of=("S06/star", "S06/diamond"))
+    lowest = following(ClaimKind.LOWEST, stated=-87.5, of=("S06/star", "S06/diamond"))
     claims = [star, replace(star, part="diamond", experiment="x/diamond"), lowest]
-    return claims, Conditions({**STAR_TIMES, **diamond})
+    return claims, SeriesConditions({**STAR_TIMES, **diamond})
 
 
 def test_a_lowest_number_is_none_where_a_claim_without_one_may_be_lower() -> None:

@@ -10,14 +10,14 @@ import pytest
 
 from analysis.claims.ledger import evaluate, evaluate_newest
 from analysis.claims.ledger_rows import LedgerRow
-from analysis.claims.statements import Claim, Kind, Resolution, load_claims
+from analysis.claims.statements import Claim, ClaimKind, Resolution, load_claims
 from analysis.claims.sweep_rows import read, row_without_sweep, sweep_row
 from analysis.record.files import SeriesPaths
 from analysis.report.ledger_table import ledger_row
 from tests.support.series_by_hand import cut_short, drop_column, write_table
 
 NAME, EMITTED, BYTES = "metis/payload_machines", "published_emitted_per_s", "published_network_mb_per_s"
-CLAIM = Claim("M02", "payload", "MP", "bytes", NAME, Kind.RATIO, BYTES, "metis", -33.75, "%",
+CLAIM = Claim("M02", "payload", "MP", "bytes", NAME, ClaimKind.RATIO, BYTES, "metis", -33.75, "%",
               Resolution("r", "for a test", factor=1.2), "even", best_by=EMITTED, simulated=True)  # fmt: skip
 MACHINES, SEEDS = (10, 20), (1, 2, 3)
 # (machines, seed) -> what each variant sent and emitted. METIS over the default: -40, -50, -60 and -10, -20, -30 %.
@@ -105,12 +105,14 @@ def test_a_claim_may_be_about_some_points(tmp_path: Path) -> None:
 def test_the_spread_of_three_runs(tmp_path: Path) -> None:
     """The default: 10 of 100, and 40 of 200."""
     whole = Resolution("whole", "for a test", amount=0.5)
-    claim = replace(CLAIM, kind=Kind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None,
+    claim = replace(CLAIM, kind=ClaimKind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None,
                     stated=5.0, within=whole)  # fmt: skip
     found = row(tmp_path, claim)
     assert (found.measured, found.low, found.high) == tuple(map(pytest.approx, (15.0, 10.0, 20.0)))
     assert found.reason == "simulated, sweep-1: before 10: 10.0, before 20: 20.0"
-    largest = sweep_row(replace(claim, kind=Kind.LARGEST_SPREAD), read(SeriesPaths(tmp_path / "sweep-1"), {EMITTED}))
+    largest = sweep_row(
+        replace(claim, kind=ClaimKind.LARGEST_SPREAD), read(SeriesPaths(tmp_path / "sweep-1"), {EMITTED})
+    )
     assert largest.measured == pytest.approx(20.0)
     shown = {name: str(text).replace("\u00a0", " ") for name, text in ledger_row(found, simulated=True).items()}
     words = "15 % (10 to 20 over the points, of the first 3 seeds of each)"
@@ -131,7 +133,7 @@ def test_the_row_says_in_how_many_runs_the_policy_moved_anything(tmp_path: Path)
 
 
 FIVE = (1, 2, 3, 10, 11)
-SPREAD = replace(CLAIM, kind=Kind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None,
+SPREAD = replace(CLAIM, kind=ClaimKind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None,
                  within=Resolution("whole", "for a test", amount=0.5))  # fmt: skip
 
 
@@ -173,7 +175,7 @@ def test_runs_that_were_too_long_to_be_seen_leave_no_mean(tmp_path: Path, varian
 
 def test_an_own_number_is_no_ratio(tmp_path: Path) -> None:
     moved = {"even": {}, "metis": {(m, s): 100.0 if m == 10 else 0.0 for m in MACHINES for s in SEEDS}}
-    claim = replace(CLAIM, kind=Kind.OWN_AT_MOST, metric="rescheduled_percent", baseline=None, best_by=None)
+    claim = replace(CLAIM, kind=ClaimKind.OWN_AT_MOST, metric="rescheduled_percent", baseline=None, best_by=None)
     assert row(tmp_path, claim, rescheduled_percent=moved).measured == pytest.approx(50.0)
 
 
@@ -209,7 +211,7 @@ def test_a_mean_over_all_points_is_none_of_those_that_are_left(tmp_path: Path) -
     assert (found.verdict, found.measured, found.best_of_three) == ("not run", None, None)
     assert found.reason == "simulated, sweep-1: too few seeds at before 20"
     sweep = read(SeriesPaths(tmp_path / "sweep-1"), {BYTES, EMITTED})
-    own = replace(CLAIM, kind=Kind.OWN_AT_MOST, baseline=None, best_by=None)
+    own = replace(CLAIM, kind=ClaimKind.OWN_AT_MOST, baseline=None, best_by=None)
     assert sweep_row(own, sweep).reason == "simulated, sweep-1: too few seeds at before 20"
     larger = replace(CLAIM, points=(("machines.before", ("10", "80")),))
     assert sweep_row(larger, sweep).reason == "simulated, sweep-1: the sweep has no point with machines.before 80"

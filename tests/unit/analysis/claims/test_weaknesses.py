@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.claims import limitations
-from analysis.claims.statements import Claim, Kind
+from analysis.claims.statements import Claim, ClaimKind
 from barograph.plan.experiment import Experiment, load
 from tests.support.experiments import changed, variants_changed
 from tests.unit.analysis.claims.test_limitations import CLAIMS, DIAMOND, PAGE_LOAD, SCALE_IN, STAR, reason, spec
@@ -117,7 +117,7 @@ def test_what_paced_sources_emit_says_nothing_about_a_placement() -> None:
         " its restarts when the time is over"
     )
     more = CLAIMS["M04/reference"]
-    about_equal = replace(more, kind=Kind.RATIO, within=CLAIMS["M04/reference to 80"].within)
+    about_equal = replace(more, kind=ClaimKind.RATIO, within=CLAIMS["M04/reference to 80"].within)
     assert limitations.weaknesses(about_equal, metis("reference")) == (f"{fixed}; otherwise it cannot fail",)
     assert limitations.reason_not_testable(about_equal, metis("reference")) is None  # saturated, it can be anything
     assert reason("M04/reference", metis("reference")) == f"{fixed}; the claim needs more than +2.0 %"

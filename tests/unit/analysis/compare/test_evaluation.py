@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.compare.blocks import Block, Value
 from analysis.compare.evaluation import compare
-from analysis.compare.result import RUNS_FAILED, Comparison, MetricRow, Verdict, result_data
+from analysis.compare.result import RUNS_FAILED, ComparisonResult, MetricRow, Verdict, result_data
 from analysis.compare.sentence import verdict_text
 from analysis.compare.verdict import block_order
 from analysis.errors import RecordError
@@ -27,11 +27,11 @@ NOISY = (80.0, 125.0, 95.0, 120.0, 70.0, 110.0)
 FIFTY_MS = (50.0, 52.0, 49.0, 51.0, 50.0, 50.5)
 
 
-def row(found: Comparison, metric: str, pair: str = "stela") -> MetricRow:
+def row(found: ComparisonResult, metric: str, pair: str = "stela") -> MetricRow:
     return next(row for row in found.rows if (row.metric, row.pair) == (metric, pair))
 
 
-def one(tmp_path: Path, a: SideOf, b: SideOf, **asked: object) -> Comparison:
+def one(tmp_path: Path, a: SideOf, b: SideOf, **asked: object) -> ComparisonResult:
     return compare(write(tmp_path / "x" / "20260101-000000-aa", {"stela": (a, b)}, **asked))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.compare.blocks import SYSTEM_UNDER_TEST
 from analysis.compare.evaluation import compare
-from analysis.compare.result import RUNS_FAILED, SURVIVORS, Comparison, MetricRow, Verdict, result_data
+from analysis.compare.result import RUNS_FAILED, SURVIVORS, ComparisonResult, MetricRow, Verdict, result_data
 from analysis.ingest.run_tables import failed_attempts
 from analysis.pipeline import analyse_new_runs
 from analysis.record.files import SeriesPaths
@@ -27,7 +27,7 @@ HALF = [Failed(block) for block in (1, 3, 5, 7, 9)]
 
 def compared(
     root: Path, a: Sequence[float], b: Sequence[float], failed: Sequence[Failed] = (), failed_a: Sequence[Failed] = ()
-) -> Comparison:
+) -> ComparisonResult:
     """Throughput and a latency that scatters alike."""
     latencies = ([50.0 + step * (i % 7) / 7 for i in range(len(a))] for step in (1.0, -1.0))
     sides = [SideOf({"throughput_after": values, LATENCY: latency}, of)
@@ -35,7 +35,7 @@ def compared(
     return compare(write(root / "20260101-000000-aa", {"stela": (sides[0], sides[1])}))
 
 
-def row(found: Comparison, metric: str) -> MetricRow:
+def row(found: ComparisonResult, metric: str) -> MetricRow:
     return next(row for row in found.rows if row.metric == metric)
 
 

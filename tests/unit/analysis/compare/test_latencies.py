@@ -7,7 +7,7 @@ import pytest
 
 from analysis import compare as comparisons
 from analysis.compare.evaluation import compare
-from analysis.compare.result import Comparison, MetricRow, Verdict, result_data
+from analysis.compare.result import ComparisonResult, MetricRow, Verdict, result_data
 from analysis.nights.night_series import build_series
 from analysis.nights.settings import Renames
 from analysis.record.event_timeline import REST
@@ -22,7 +22,7 @@ SLOW = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
 FAST = (50.0, 52.0, 49.0, 51.0, 50.0, 50.5)
 
 
-def one(tmp_path: Path, a: SideOf, b: SideOf) -> tuple[Comparison, MetricRow]:
+def one(tmp_path: Path, a: SideOf, b: SideOf) -> tuple[ComparisonResult, MetricRow]:
     found = compare(write(tmp_path / "x" / "20260101-000000-aa", {"stela": (a, b)}))
     return found, next(row for row in found.rows if row.metric == LATENCY)
 

@@ -133,7 +133,8 @@ def test_utility_of_a_latency_is_as_uncertain_as_the_clocks(
     """A takes 120 ms of 60, B 80; with 20 ms on the clocks both may have taken 100."""
 
     def side(middle: float, worth: float) -> SideOf:
-        numbers = {LATENCY: [middle + each / 100 for each in SIX], "utility_before": [worth + each / 1000 for each in SIX],
+        numbers = {LATENCY: [middle + each / 100 for each in SIX],
+                   "utility_before": [worth + each / 1000 for each in SIX],
                    "untimed_percent_before": (0.0,) * 6}  # fmt: skip
         return SideOf(numbers, clock_error_ms=error_ms)
 

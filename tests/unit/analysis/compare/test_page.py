@@ -103,7 +103,7 @@ def comparison_of(pair: str) -> dict[str, object]:
     return question([pair])
 
 
-def _unread(root: Path) -> result.Comparison:
+def _unread(root: Path) -> result.ComparisonResult:
     from analysis.compare import question
     from analysis.compare.evaluation import evaluate
 

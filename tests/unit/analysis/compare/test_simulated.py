@@ -10,7 +10,7 @@ from analysis import compare
 from analysis.calibration import validation
 from analysis.calibration.validation import SeriesName, Validation
 from analysis.compare import drawings, evaluation
-from analysis.compare.result import RESULT, RUNS_FAILED, Comparison, Verdict, result_data
+from analysis.compare.result import RESULT, RUNS_FAILED, ComparisonResult, Verdict, result_data
 from barograph.plan.experiment import SIMULATED, load
 from tests.support import compared_series
 from tests.support.compared_series import HIGH, LATENCY, LOW, Failed, Numbers, SideOf, same_code, write
@@ -24,7 +24,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compared_series, "SPEC", json.dumps(load("stela/star").as_data()))
 
 
-def one(tmp_path: Path, a: SideOf, b: SideOf, **asked: object) -> Comparison:
+def one(tmp_path: Path, a: SideOf, b: SideOf, **asked: object) -> ComparisonResult:
     return evaluation.compare(write(tmp_path / "x" / "20260101-000000-aa", {"stela": (a, b)}, **asked))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from analysis.metrics import scale_decisions
 from analysis.record.files import RunPaths
 from scheduler_plugins.json_data import to_json
-from scheduler_plugins.model import Component, Edge, Executor, Machine, Observation, ScaleEvent, Slot, Topology
+from scheduler_plugins.model import Component, Edge, Executor, Observation, ScaleEvent, Slot, Topology, WorkerMachine
 from scheduler_plugins.policies import bind
 
 
@@ -24,7 +24,7 @@ def observation(event_id: str = "e1") -> Observation:
     edges = (Edge("spout", "default", "work", "shuffle", 300.0), Edge("work", "default", "sink", "shuffle", 100.0))
     slots = {task: Slot("m1" if task < 5 else "m2", 6700) for task in range(1, 9)}
     topology = Topology("t-1", "t", 3, components, edges, slots)
-    machines = tuple(Machine(name, name, (6700, 6701)) for name in ("m1", "m2", "m3"))
+    machines = tuple(WorkerMachine(name, name, (6700, 6701)) for name in ("m1", "m2", "m3"))
     return Observation(100.0, machines, (topology,), 1.0, ScaleEvent(event_id, "scale_out", ("m3",)))
 
 

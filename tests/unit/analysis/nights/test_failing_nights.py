@@ -12,7 +12,7 @@ from analysis.nights import findings_report, pages
 from analysis.nights.findings import Findings, evaluate
 from analysis.nights.first_page import first_page
 from analysis.nights.night_records import History
-from analysis.nights.regressions import Kind, Settings, Status
+from analysis.nights.regressions import RegressionKind, Settings, Status
 from analysis.report.page import html
 from barograph.nights.findings import finding_line
 from bench.statistics.synthetic_nights import experiment, night
@@ -44,7 +44,7 @@ def crashing(levels: Sequence[float], since: int, runs: int = 3, until: int = 10
 def test_what_is_faster_in_the_runs_that_it_does_not_crash_in_is_no_improvement(variant: str, tmp_path: Path) -> None:
     found = judged(crashing(stepped(30, 20, 10), 30), variant)
     one = only(found)
-    assert (one.kind, one.status) == (Kind.CHANGE, Status.CONFIRMED)
+    assert (one.kind, one.status) == (RegressionKind.CHANGE, Status.CONFIRMED)
     assert one.failed.endswith(" of 60 runs failed since, 0 of 90 before")
     assert "improvement" not in findings_report.headline(found)
     data = findings_report.findings_data(found)
@@ -60,34 +60,36 @@ def test_what_is_faster_in_the_runs_that_it_does_not_crash_in_is_no_improvement(
 def test_nights_without_any_number_count_too() -> None:
     """One run a night: either it fails, or it has a number."""
     one = only(judged(crashing(stepped(30, 30, 10), 30, runs=1)))
-    assert one.kind is Kind.CHANGE and one.failed.endswith(" of 30 runs failed since, 0 of 30 before")
+    assert one.kind is RegressionKind.CHANGE and one.failed.endswith(" of 30 runs failed since, 0 of 30 before")
 
 
 def test_what_fails_as_it_did_before_may_improve() -> None:
     nights = [(level, 2, 1) for level in stepped(30, 20, 10)]
-    assert only(judged(nights)).kind is Kind.IMPROVEMENT
-    assert only(judged([*nights[:30], *((level, 3, 0) for level, *_ in nights[30:])])).kind is Kind.IMPROVEMENT
+    assert only(judged(nights)).kind is RegressionKind.IMPROVEMENT
+    assert (
+        only(judged([*nights[:30], *((level, 3, 0) for level, *_ in nights[30:])])).kind is RegressionKind.IMPROVEMENT
+    )
 
 
 def test_a_regression_is_one_whatever_fails() -> None:
     one = only(judged(crashing(stepped(30, 20, -10), 30)))
-    assert (one.kind, one.status, one.failed) == (Kind.REGRESSION, Status.CONFIRMED, "")
+    assert (one.kind, one.status, one.failed) == (RegressionKind.REGRESSION, Status.CONFIRMED, "")
 
 
 def test_it_has_recovered_only_in_runs_that_do_not_crash() -> None:
     levels = [level * (0.9 if 30 <= i < 45 else 1) for i, level in enumerate(quiet(65))]
     assert only(judged(crashing(levels, 65))).status is Status.RECOVERED
     regression, change = sorted(judged(crashing(levels, 45)).all, key=lambda one: one.since)
-    assert (regression.kind, regression.status) == (Kind.REGRESSION, Status.CONFIRMED)
-    assert change.kind is Kind.CHANGE
+    assert (regression.kind, regression.status) == (RegressionKind.REGRESSION, Status.CONFIRMED)
+    assert change.kind is RegressionKind.CHANGE
 
 
 def test_one_failed_run_of_hundreds_is_no_change_of_what_fails() -> None:
     back = [level * (0.9 if 30 <= i < 45 else 1) for i, level in enumerate(quiet(120))]
     recovered = only(judged([(level, 3 - (i == 50), int(i == 50)) for i, level in enumerate(back)]))
-    assert (recovered.kind, recovered.status) == (Kind.REGRESSION, Status.RECOVERED)
+    assert (recovered.kind, recovered.status) == (RegressionKind.REGRESSION, Status.RECOVERED)
     faster = only(judged([(level, 3 - (i == 60), int(i == 60)) for i, level in enumerate(stepped(30, 90, 10))]))
-    assert (faster.kind, faster.failed) == (Kind.IMPROVEMENT, "")
+    assert (faster.kind, faster.failed) == (RegressionKind.IMPROVEMENT, "")
 
 
 @pytest.mark.parametrize("before", [12, 30])
@@ -96,7 +98,7 @@ def test_of_few_runs_that_fail_more_it_is_not_yet_known_that_they_fail_alike(bef
     """2 of 6, one a night, against none of 12: Fisher's p is 0.1. Nothing is praised for want of runs."""
     levels = stepped(before, 6 + len(failed) // 4, 10)
     nights = [(level, int(i - before not in failed), int(i - before in failed)) for i, level in enumerate(levels)]
-    assert only(judged(nights)).kind is Kind.CHANGE
+    assert only(judged(nights)).kind is RegressionKind.CHANGE
 
 
 @pytest.mark.parametrize("runs", [1, 3])
@@ -106,7 +108,7 @@ def test_in_no_night_is_a_code_improved_that_has_crashed_since(runs: int) -> Non
         nights = crashing(stepped(30, 15, 10, seed=seed), 30, runs=runs, seed=seed)
         first = next(i for i, (_, _, failed) in enumerate(nights) if failed)
         kinds = {one.kind for last in range(first + 1, len(nights) + 1) for one in judged(nights[:last]).all}
-        assert kinds == {Kind.CHANGE}
+        assert kinds == {RegressionKind.CHANGE}
 
 
 @pytest.mark.parametrize("gain", [10, 20])
@@ -114,8 +116,8 @@ def test_no_drawn_history_of_a_code_that_crashes_improves(gain: int) -> None:
     """Of thirty each: the same steps without failures are all improvements."""
     for seed in range(15):
         levels = stepped(30, 15, gain, seed=seed)
-        assert [one.kind for one in judged([(level, 3, 0) for level in levels]).all] == [Kind.IMPROVEMENT]
-        assert [one.kind for one in judged(crashing(levels, 30, seed=seed)).all] == [Kind.CHANGE]
+        assert [one.kind for one in judged([(level, 3, 0) for level in levels]).all] == [RegressionKind.IMPROVEMENT]
+        assert [one.kind for one in judged(crashing(levels, 30, seed=seed)).all] == [RegressionKind.CHANGE]
 
 
 def test_what_a_night_with_failures_differs_by_is_of_its_complete_runs() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.nights.night_series import NEVER_SUFFIX, Series, build_series, name_changes
+from analysis.nights.night_series import NEVER_SUFFIX, NightSeries, build_series, name_changes
 from analysis.nights.settings import Renames
 from bench.statistics.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, Differs, parsed, record
@@ -52,7 +52,7 @@ def test_machines_are_never_mixed_and_an_experiments_own_fingerprint_counts() ->
     assert {series.key.machine: series.nights for series in found} == {"a": (0,), "b": (1,), "x": (2, 3)}
 
 
-def converged(*nights: Any) -> tuple[Series, ...]:
+def converged(*nights: Any) -> tuple[NightSeries, ...]:
     return build_series(parsed([record(i, one, "convergence_sp_s") for i, one in enumerate(nights)]), NONE)
 
 
@@ -87,7 +87,7 @@ def test_the_share_that_never_got_there_is_of_the_same_time_in_all_nights() -> N
 def test_a_utility_of_latencies_needs_the_tuples_that_have_none() -> None:
     """W5: a variant that throws 30 % away is quick with the others. Utility of juice counts what was lost itself."""
 
-    def at_night(of_latency: bool, untimed: float) -> Series:
+    def at_night(of_latency: bool, untimed: float) -> NightSeries:
         metrics = {"utility_after": {"e1": {"values": [30.0], "of_latency": of_latency}},
                    "untimed_percent_after": {"e1": [untimed]}}  # fmt: skip
         nights = parsed([night(0, "quick", [experiment(STAR, {"stela": metrics})])])

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.nights.findings import evaluate
 from analysis.nights.night_series import NEVER_SUFFIX
-from analysis.nights.regressions import Kind, Settings, Status
+from analysis.nights.regressions import RegressionKind, Settings, Status
 from analysis.nights.settings import Accepted
 from analysis.stats.change_points import Candidate, Rule
 from tests.support.nights_by_hand import Differs, history, judged, only, quiet, stepped
@@ -25,7 +25,7 @@ STEP = stepped(30, 20, -10)
 def test_a_step_is_suspected_at_once_and_confirmed_by_two_more_nights(nights: int, status: Status, new: bool) -> None:
     found = judged(STEP[: 30 + nights])
     one = only(found)
-    assert (one.kind, one.status, one.new) == (Kind.REGRESSION, status, new)
+    assert (one.kind, one.status, one.new) == (RegressionKind.REGRESSION, status, new)
     assert (one.good, one.since, one.bad, one.nights_after) == (29, 30, 30, nights)
     assert one.confirmed == (32 if nights >= 3 else None)
     assert len(found.alarms) == (1 if nights == 3 else 0)
@@ -35,20 +35,21 @@ def test_one_spike_is_not_a_regression_tonight_or_later() -> None:
     values = quiet(40)
     values[30] *= 0.7
     for nights in range(31, 41):
-        assert judged(values[:nights]).of(Kind.REGRESSION, Status.CONFIRMED) == ()
+        assert judged(values[:nights]).of(RegressionKind.REGRESSION, Status.CONFIRMED) == ()
     assert only(judged(values[:31])).status is Status.SUSPECTED
     assert judged(values[:33]).all == ()
 
 
 @pytest.mark.parametrize(
     ("metric", "percent", "kind"),
-    [("throughput_after", -10, Kind.REGRESSION), ("throughput_after", 10, Kind.IMPROVEMENT),
-     ("latency_all_p95_ms_after", 10, Kind.REGRESSION), ("latency_all_p95_ms_after", -10, Kind.IMPROVEMENT)],
+    [("throughput_after", -10, RegressionKind.REGRESSION), ("throughput_after", 10, RegressionKind.IMPROVEMENT),
+     ("latency_all_p95_ms_after", 10, RegressionKind.REGRESSION), ("latency_all_p95_ms_after", -10,
+      RegressionKind.IMPROVEMENT)],
 )  # fmt: skip
-def test_which_way_is_worse(metric: str, percent: float, kind: Kind) -> None:
+def test_which_way_is_worse(metric: str, percent: float, kind: RegressionKind) -> None:
     one = only(judged(stepped(30, 10, percent), metric))
     assert (one.kind, one.status) == (kind, Status.CONFIRMED)
-    assert judged(stepped(30, 3, percent), metric).alarms == (() if kind is Kind.IMPROVEMENT else (only(
+    assert judged(stepped(30, 3, percent), metric).alarms == (() if kind is RegressionKind.IMPROVEMENT else (only(
         judged(stepped(30, 3, percent), metric)),))  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def test_a_step_of_lost_tuples_is_beyond_what_these_may_be_wrong_by(error: float
     """None, and 12,000 from a night on: with 10,000 that no line can tell from none it is no regression."""
     values = [max(0.0, each - 100.0) for each in quiet(30)] + [12_000.0 + each for each in quiet(10)]
     nights = [{"values": [value] * 3, "horizons": [], "error": error} for value in values]
-    assert len(judged(nights, "lost_after").of(Kind.REGRESSION, Status.CONFIRMED)) == found
+    assert len(judged(nights, "lost_after").of(RegressionKind.REGRESSION, Status.CONFIRMED)) == found
 
 
 @pytest.mark.parametrize(("error", "status"), [(0.0, Status.CONFIRMED), (4000.0, Status.RECOVERED)])
@@ -66,7 +67,7 @@ def test_a_level_that_may_be_wrong_by_its_distance_from_the_old_one_is_back_ther
     levels = [0.0] * 30 + [20_000.0] * 15 + [5_000.0] * 15
     values = [max(0.0, level + each - 100.0) for level, each in zip(levels, quiet(60), strict=True)]
     nights = [{"values": [value] * 3, "horizons": [], "error": error} for value in values]
-    (one,) = judged(nights, "lost_after").of(Kind.REGRESSION)
+    (one,) = judged(nights, "lost_after").of(RegressionKind.REGRESSION)
     assert one.status is status
 
 
@@ -85,7 +86,11 @@ def test_a_regression_that_was_fixed_has_recovered_and_the_fix_is_no_improvement
 def test_what_came_back_in_part_stands() -> None:
     values = [v * (0.8 if 30 <= i < 45 else 0.93 if i >= 45 else 1) for i, v in enumerate(quiet(60))]
     worse, better = sorted(judged(values).all, key=lambda one: one.since)
-    assert (worse.kind, worse.status, better.kind) == (Kind.REGRESSION, Status.CONFIRMED, Kind.IMPROVEMENT)
+    assert (worse.kind, worse.status, better.kind) == (
+        RegressionKind.REGRESSION,
+        Status.CONFIRMED,
+        RegressionKind.IMPROVEMENT,
+    )
     assert worse.now == pytest.approx(93, abs=1)
 
 
@@ -174,7 +179,7 @@ def test_nights_whose_watches_only_end_earlier_are_no_regression(horizon_s: floa
     times = [[50.0, 80.0, 110.0], [60.0, 70.0, 120.0], [70.0, 100.0, 60.0], [100.0, 50.0, 95.0]]
     nights = [watched(times[i % 4], 600.0 if i < 30 else horizon_s) for i in range(60)]
     for last in (31, 33, 40, 60):
-        assert judged(nights[:last], "convergence_sp_s").of(Kind.REGRESSION) == ()
+        assert judged(nights[:last], "convergence_sp_s").of(RegressionKind.REGRESSION) == ()
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3])
@@ -191,7 +196,7 @@ def test_one_run_a_night_that_fails_to_converge_more_often_is_found_by_the_runs_
     """A median of such nights is 0 or 100 %, and each would stand alone among its neighbours."""
     nights = [watched([900.0 if i >= 40 and i % 2 else 80.0], 600.0) for i in range(90)]
     one = only(judged(nights, "convergence_sp_s"))
-    assert (one.kind, one.status) == (Kind.REGRESSION, Status.CONFIRMED)
+    assert (one.kind, one.status) == (RegressionKind.REGRESSION, Status.CONFIRMED)
     assert one.after == pytest.approx(50.0, abs=3.0)
     assert one.good < 41 <= one.bad
 
@@ -201,14 +206,14 @@ def test_runs_that_now_and_then_do_not_converge_are_none() -> None:
         never = np.random.default_rng(seed).random((120, 3)) < 0.2
         nights = [watched([900.0 if each else 80.0 for each in night], 600.0) for night in never]
         for last in (30, 60, 90, 120):
-            assert judged(nights[:last], "convergence_sp_s").of(Kind.REGRESSION) == ()
+            assert judged(nights[:last], "convergence_sp_s").of(RegressionKind.REGRESSION) == ()
 
 
 def test_times_are_judged_where_they_were_reached() -> None:
     """One run in three never converges all along: the median of a night is that of Kaplan and Meier."""
     nights = [watched([each, each + 20, 900.0], 600.0) for each in stepped(30, 10, 60)]
     one = only(judged(nights, "convergence_sp_s"))
-    assert (one.key.metric, one.kind, one.since) == ("convergence_sp_s", Kind.REGRESSION, 30)
+    assert (one.key.metric, one.kind, one.since) == ("convergence_sp_s", RegressionKind.REGRESSION, 30)
     assert (one.before, one.after) == (pytest.approx(120, abs=3), pytest.approx(180, abs=4))
 
 
@@ -220,12 +225,12 @@ def test_a_night_without_a_value_makes_nothing_new() -> None:
 
 def test_a_slow_drift_is_told_in_time() -> None:
     values = [v * (1 - 0.001 * max(0, i - 30)) for i, v in enumerate(quiet(180, scatter=1.0))]
-    assert judged(values).of(Kind.REGRESSION, Status.CONFIRMED)
+    assert judged(values).of(RegressionKind.REGRESSION, Status.CONFIRMED)
 
 
 def test_nights_that_differ_by_noise_have_no_findings() -> None:
     for seed in range(5):
-        assert judged(quiet(120, scatter=1.0, seed=seed)).of(Kind.REGRESSION, Status.CONFIRMED) == ()
+        assert judged(quiet(120, scatter=1.0, seed=seed)).of(RegressionKind.REGRESSION, Status.CONFIRMED) == ()
 
 
 def test_a_history_of_nothing_but_failures_has_no_series() -> None:

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from analysis.calibration.judgement import Cell, MachineCell, SeriesErrors, SideNumber, rankings, summaries
-from analysis.calibration.linear import Estimate
+from analysis.calibration.judgement import MachineCell, ModelError, SeriesErrors, SideNumber, rankings, summaries
+from analysis.calibration.linear import CostEstimate
 from analysis.calibration.validation import SeriesName, Validation
 from analysis.report import calibration_page
 from analysis.report.page import FOLDER
 from scheduler_plugins.simulator.work import Costs
 
 ESTIMATES = (
-    Estimate("receive_ms", 0.03, 0.02, 0.02, 0.04, 3),
-    Estimate("hop_ms", None, 1.0, None, None, 0, "nothing was free of queues"),
+    CostEstimate("receive_ms", 0.03, 0.02, 0.02, 0.04, 3),
+    CostEstimate("hop_ms", None, 1.0, None, None, 0, "nothing was free of queues"),
 )
 
 
-def cell(metric: str, real: SideNumber, simulated: SideNumber, variant: str = "stela") -> Cell:
-    return Cell("stela/star", "star", variant, f"{variant}-r1", "e1", metric, real, simulated)
+def cell(metric: str, real: SideNumber, simulated: SideNumber, variant: str = "stela") -> ModelError:
+    return ModelError("stela/star", "star", variant, f"{variant}-r1", "e1", metric, real, simulated)
 
 
 CELLS = (

@@ -9,13 +9,13 @@ import pytest
 from analysis.calibration.validation import FOLDER, write
 from analysis.claims import publications
 from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow
-from analysis.claims.publications import Panel, PublishedFigure
+from analysis.claims.publications import PublishedFigure, PublishedPanel
 from analysis.claims.statements import load_claims
 from analysis.record.files import SeriesPaths
 from analysis.report import family_page
 from analysis.report.family_page import DRAWS
 from analysis.report.figures import published_figures, series_data
-from analysis.report.figures.series_data import Line, SeriesData
+from analysis.report.figures.series_data import RateLine, SeriesData
 from barograph.errors import ConfigurationError
 from tests.support.series_by_hand import cut_short, drop_column, write_series
 from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
@@ -122,8 +122,8 @@ def test_a_graph_needs_no_run_and_what_was_not_simulated_may_have_been_run(tmp_p
 
 
 def test_a_panel_beside_simulated_ones_was_not_simulated() -> None:
-    panels = (Panel("stela/star", "a", "throughput"), Panel("stela/linear", "b", "throughput"))
-    line = Line("stela-r1", "stela", (0.0,), (1.0,))
+    panels = (PublishedPanel("stela/star", "a", "throughput"), PublishedPanel("stela/linear", "b", "throughput"))
+    line = RateLine("stela-r1", "stela", (0.0,), (1.0,))
     data = SeriesData(("stela",), (line,), (), (), (), (), of_model=True)
     figure = PublishedFigure("SP", "t", "", panels)
     assert "not simulated" in published_figures.chart(figure, {"stela/star": data}).panels[1].message

@@ -1,22 +1,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from analysis.claims.ledger_rows import Conditions, Outcome, RunValue
-from analysis.claims.statements import Claim, Kind, load_claims
+from analysis.claims.ledger_rows import Outcome, RunValue, SeriesConditions
+from analysis.claims.statements import Claim, ClaimKind, load_claims
 from analysis.report.headline import headline
 from barograph.plan.experiment import load
 from tests.support.sentences import require_known
 
 EVEN, STELA = "even_rebalance", "stela"
-S03 = Claim("S03", "", "", "", "stela/star", Kind.RATIO, "throughput_after", STELA, 65.0, "%", None, EVEN)
+S03 = Claim("S03", "", "", "", "stela/star", ClaimKind.RATIO, "throughput_after", STELA, 65.0, "%", None, EVEN)
 OUT = {"e1": "scale_out"}
 
 
 def conditions(
     levels: Mapping[str, Sequence[float]], gains: Mapping[str, Sequence[float]] | None = None, event: str = "e1"
-) -> Conditions:
+) -> SeriesConditions:
     metrics = {"throughput_after": levels, "gain_percent": gains or {}}
-    return Conditions({
+    return SeriesConditions({
         ("stela/star", variant, metric, event): [
             RunValue(f"{variant}-r{i}", value, block=("s", i)) for i, value in enumerate(numbers, 1)
         ]
@@ -69,12 +69,12 @@ def of_metis(experiment: str, numbers: Mapping[str, Mapping[str, float]]) -> str
     }  # fmt: skip
     claims = [claim for claim in load_claims("metis") if claim.experiment == experiment]
     names = [variant.name for variant in plan.variants]
-    measured = Conditions(values, experiments={experiment: [plan]})
+    measured = SeriesConditions(values, experiments={experiment: [plan]})
     return headline(experiment, names, {"e1": "reschedule"}, measured, claims).replace("\u00a0", " ")
 
 
 def of_values(values: Mapping[tuple[str, str, str, str], Sequence[RunValue]]) -> str:
-    return headline("stela/star", (EVEN, STELA), OUT, Conditions(values))
+    return headline("stela/star", (EVEN, STELA), OUT, SeriesConditions(values))
 
 
 def with_failed_blocks(steady: bool, level: float | None = None, last: int = 6) -> str:
@@ -97,7 +97,7 @@ def unclaimed() -> str:
     """Two variants that no claim compares."""
     plan, claims = load("metis/opengov"), load_claims("metis")
     rates = {"throughput_after": (14.5, 14.3), "published_emitted_per_s": (1000.0, 880.0)}
-    measured = Conditions({
+    measured = SeriesConditions({
         ("metis/opengov", variant, metric, "e1"): [RunValue(f"{variant}-r1", value, block=("s", 1))]
         for metric, of in rates.items() for variant, value in zip(("even", "metis_cut"), of, strict=True)
     }, experiments={"metis/opengov": [plan]})  # fmt: skip
@@ -106,7 +106,9 @@ def unclaimed() -> str:
 
 def scale_in() -> str:
     claims = [
-        Claim("S12", other, "", "", "stela/star", Kind.RATIO_ABOVE, "throughput_after", STELA, 0.0, "%", None, other)
+        Claim(
+            "S12", other, "", "", "stela/star", ClaimKind.RATIO_ABOVE, "throughput_after", STELA, 0.0, "%", None, other
+        )
         for other in ("random_1", "random_2")
     ]
     levels = {STELA: [200.0], "random_1": [100.0], "random_2": [160.0]}
@@ -131,7 +133,7 @@ def test_sentences_of_headlines() -> None:
         "nothing is shown for a block": sentence({EVEN: [100.0, 109.0, 100.0], STELA: [103.0, 112.3, 103.1]}),
         "a baseline at zero": sentence({EVEN: [0.0], STELA: [150.0]}),
         "nothing measured": sentence({}),
-        "no event": headline("stela/star", [EVEN], {}, Conditions({})),
+        "no event": headline("stela/star", [EVEN], {}, SeriesConditions({})),
         "blocks with both": with_failed_blocks(True),
         "blocks with both, not steady": with_failed_blocks(False),
         "one block with both": with_failed_blocks(False, 100.0, last=2),
@@ -144,7 +146,7 @@ def test_sentences_of_headlines() -> None:
         ),
         "a variant failed always": of_ended(LEVELS, {EVEN: 0, STELA: 6}),
         "every run failed": of_ended({}, {EVEN: 6, STELA: 6}),
-        "alone, and failed": headline("stela/star", [STELA], OUT, Conditions(ALONE, ended({STELA: 5}))),
+        "alone, and failed": headline("stela/star", [STELA], OUT, SeriesConditions(ALONE, ended({STELA: 5}))),
         "the highest of many": sentence({name: of[:1] for name, of in MANY.items()}, variants=list(MANY)),
         "the highest of many that failed": of_ended(MANY, {"other_2": 3, "other_5": 1}, variants=list(MANY)),
         "a variant has no run": sentence({EVEN: [100.0]}, {EVEN: [-0.4]}),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from analysis.claims.exact import COMPUTATIONS
 from analysis.claims.ledger_rows import NOT_RUN, NOT_TESTABLE, LedgerRow
-from analysis.claims.pools import Pool
-from analysis.claims.statements import Kind, load_claims
+from analysis.claims.pools import BlockPool
+from analysis.claims.statements import ClaimKind, load_claims
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.report.ledger_table import LEDGER_VERSION
@@ -138,7 +138,7 @@ def test_the_ledger_of_simulated_series_says_what_the_model_gives_in_every_line(
     sentences = {line.split()[0]: line for line in lines if not line.startswith(" ")}
     assert sentences["S03"].split(maxsplit=1)[1] == said and "    can be 0 to +50 %" in lines
     assert sentences["S04"].split(maxsplit=1)[1] == "not run; stated about +45\u00a0%"
-    computed = {claim.name for claim in load_claims() if claim.kind is Kind.EXACT}  # their names may have a space
+    computed = {claim.name for claim in load_claims() if claim.kind is ClaimKind.EXACT}  # their names may have a space
     judged = [line for line in lines if "reproduced" in line or "differs" in line]
     assert len(judged) == len(computed) and all(line.startswith(tuple(computed)) for line in judged)
     assert cli.main(["claims", "--testbed", "simulated", "--json"]) == 0
@@ -181,7 +181,7 @@ def test_what_is_not_testable_here_is_not_shown_as_not_run(results: Path, monkey
     claim = claims["S06/default"]
     untestable = LedgerRow(claim, None, None, None, 0, NOT_TESTABLE, "no executor is added", ())
     root = results / claim.experiment / "20261123-000000-a"
-    pool = Pool((SeriesPaths(root),))
+    pool = BlockPool((SeriesPaths(root),))
     monkeypatch.setattr("analysis.claims.pools.pools_of_claims", lambda *_: {claim.name: pool})
     rest = [LedgerRow(each, None, None, None, 0, NOT_RUN, "no complete run", ())
             for each in claims.values() if each != claim]  # fmt: skip

@@ -18,12 +18,12 @@ from barograph.cli import main
 from barograph.cli.replay import _keep, _write_page, show
 from barograph.cli.terminal import stdout_console
 from barograph.counterfactual import page as pages
-from barograph.counterfactual.outcomes import OUTCOMES, Comparison, EventOutcome, RunOutcome, compare
+from barograph.counterfactual.outcomes import OUTCOMES, OutcomeComparison, RunOutcome, SimulatedOutcome, compare
 from barograph.counterfactual.page import SIMULATED_ITSELF
 from barograph.counterfactual.recording import Recording, as_simulated, recording_of
 from barograph.counterfactual.simulation import Simulated, simulated, variants_for
 from barograph.errors import ExperimentError
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, load, only
 from barograph.run.recorded_start import REASON, RecordedStart, StartedCluster
 from barograph.run.simulated_cluster import SimulatedCluster
@@ -105,7 +105,7 @@ def test_a_run_that_only_holds_is_simulated_too_and_shown(
 ) -> None:
     experiment = star("stela")
     machines = replace(experiment.machines, after=4)
-    held = replace(experiment, events=(Hold(kind="hold", at=50.0, decide_every_s=20.0),), machines=machines)
+    held = replace(experiment, events=(AutonomousPhase(kind="hold", at=50.0, decide_every_s=20.0),), machines=machines)
     series = results_root() / "small" / "held" / "20260101-000000-aa"
     run = record(held, series)
     assert main(["replay", str(run), "--simulate", "--policy", "round_robin"]) == 0
@@ -174,9 +174,9 @@ def test_a_page_that_cannot_be_written_takes_nothing_from_the_answer(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (recorded.parents[1] / "counterfactuals").touch()
-    nothing = {"e1": EventOutcome((), dict.fromkeys(OUTCOMES), ())}
+    nothing = {"e1": SimulatedOutcome((), dict.fromkeys(OUTCOMES), ())}
     then = RunOutcome("even_rebalance", "even", {}, "recorded", nothing, 0, {"e1": 0.0})
-    comparison = Comparison("even_rebalance-r1", "stela/star", {"e1": "scale out"}, (then,), {})
+    comparison = OutcomeComparison("even_rebalance-r1", "stela/star", {"e1": "scale out"}, (then,), {})
     with recording_of(str(recorded)) as recording:
         assert _write_page(recording, Simulated(tmp_path, {}, {}, {}), comparison) is None
     said = f"no page beside the runs of {recorded.parents[1]}: File exists\n"
@@ -199,10 +199,10 @@ def test_a_page_that_the_bucket_does_not_take_is_said_and_not_listed(
 
 def test_it_says_of_each_run_how_late_its_events_came(capsys: pytest.CaptureFixture[str]) -> None:
     """What a policy does at one event may delay the next."""
-    nothing = {"e1": EventOutcome((), dict.fromkeys(OUTCOMES), ())}
+    nothing = {"e1": SimulatedOutcome((), dict.fromkeys(OUTCOMES), ())}
     late_s = (("stela", "recorded", 0.0), ("stela", "simulated", 0.2), ("metis", "simulated", 7.5))
     runs = tuple(RunOutcome(name, name, {}, source, nothing, 0, {"e1": late}) for name, source, late in late_s)
-    show(Comparison("stela-r1", "stela/star", {"e1": "scale out"}, runs, {}), stdout_console())
+    show(OutcomeComparison("stela-r1", "stela/star", {"e1": "scale out"}, runs, {}), stdout_console())
     said = [line for line in capsys.readouterr().out.splitlines() if "from where it was recorded" in line]
     assert said == ["note: with metis it came +7.5 s from where it was recorded"]
 

@@ -15,7 +15,7 @@ from analysis.metrics.definitions import RUN_TABLES
 from analysis.record.files import SeriesPaths
 from analysis.report import page as pages
 from barograph.counterfactual import outcomes, page
-from barograph.counterfactual.outcomes import OUTCOMES, Comparison, DecisionTaken, EventOutcome, RunOutcome
+from barograph.counterfactual.outcomes import OUTCOMES, DecisionTaken, OutcomeComparison, RunOutcome, SimulatedOutcome
 from barograph.errors import ExperimentError
 from tests.support.series_by_hand import write_series
 
@@ -32,7 +32,7 @@ def run(
     **parameters: int,
 ) -> RunOutcome:
     metrics = {**dict.fromkeys(OUTCOMES), "throughput_before": 200.0, "throughput_after": after}
-    outcome = EventOutcome(decisions, metrics, ())
+    outcome = SimulatedOutcome(decisions, metrics, ())
     return RunOutcome(name, policy or name, parameters, source, {"e1": outcome}, 0, {"e1": 0.0})
 
 
@@ -40,11 +40,11 @@ RAN = run("even_rebalance", 210.0, source="recorded", policy="even", rebalance=T
 OWN = run("even_rebalance", 200.0, policy="even", rebalance=True)
 
 
-def compared(*runs: RunOutcome) -> Comparison:
-    return Comparison("even_rebalance-r1", "stela/star", {"e1": "scale out by 1 machine"}, runs, {})
+def compared(*runs: RunOutcome) -> OutcomeComparison:
+    return OutcomeComparison("even_rebalance-r1", "stela/star", {"e1": "scale out by 1 machine"}, runs, {})
 
 
-def lines_of(comparison: Comparison) -> list[page.Line]:
+def lines_of(comparison: OutcomeComparison) -> list[page.OutcomeLine]:
     return page.ordered_lines(comparison, [f"{place}.{each.name}-r1" for place, each in enumerate(comparison.runs)])
 
 
@@ -81,7 +81,7 @@ def with_metrics(
     one: RunOutcome, censored: Sequence[str] = (), unsteady: Sequence[str] = (), **values: float
 ) -> RunOutcome:
     outcome = one.events["e1"]
-    changed = EventOutcome(outcome.decisions, {**outcome.metrics, **values}, tuple(censored), tuple(unsteady))
+    changed = SimulatedOutcome(outcome.decisions, {**outcome.metrics, **values}, tuple(censored), tuple(unsteady))
     return replace(one, events={"e1": changed})
 
 

@@ -14,7 +14,7 @@ from barograph.errors import BudgetSpent, MachineLost
 from barograph.machines import holdings, series_lease
 from barograph.machines.holdings import read_holdings
 from barograph.machines.provision import provision, release
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.experiment import MachineCount, from_data, load, with_changes
 from barograph.run.storm_cluster import StormCluster
 from barograph.series.series import Series, open_series
@@ -180,7 +180,7 @@ def test_what_a_run_that_was_cut_short_has_left_of_a_policys_machines_goes_befor
     monkeypatch.setattr("playbooks.cluster.reset", lambda *_args: None)
     bounds = MachineCount(4, 4, *limits) if limits else MachineCount(4, 4)
     elastic = replace(real, series=replace(series, experiment=replace(
-        series.experiment, machines=bounds, events=(Hold("steady", decide_every_s=5.0),)
+        series.experiment, machines=bounds, events=(AutonomousPhase("steady", decide_every_s=5.0),)
     )))  # fmt: skip
     elastic.grow(["m5", "m7"])
     elastic.reset(series.plan()[0])

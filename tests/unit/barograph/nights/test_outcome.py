@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from analysis.claims.ledger import judge_all
-from analysis.claims.ledger_rows import Conditions, RunValue
-from analysis.claims.statements import Claim, Kind, Resolution
+from analysis.claims.ledger_rows import RunValue, SeriesConditions
+from analysis.claims.statements import Claim, ClaimKind, Resolution
 from analysis.nights import pages
 from analysis.nights.findings import evaluate
 from analysis.nights.night_records import History
@@ -146,7 +146,7 @@ def test_what_a_ledger_says_its_night_says(tmp_path: Path) -> None:
             "SP fig 4a",
             "faster",
             STAR,
-            Kind.RATIO,
+            ClaimKind.RATIO,
             "throughput_after",
             name,
             65.0,
@@ -163,7 +163,7 @@ def test_what_a_ledger_says_its_night_says(tmp_path: Path) -> None:
         ]
         for name, of in runs.items()
     }
-    rows = [ledger_row(row) for row in judge_all(claims, Conditions(values))]
+    rows = [ledger_row(row) for row in judge_all(claims, SeriesConditions(values))]
     (tmp_path / "claims.json").write_text(json.dumps({"v": 2, "claims": rows}))
     record = night(0, "quick", [experiment(STAR, {}, claims=claims_of(tmp_path, STAR))])
     found = evaluate(History("quick", parsed([record])), Settings())

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.compare.difference import Verdict
-from barograph.nights.search import Answer, Certainty, FirstBad, Query, next_step, probabilities
+from barograph.nights.search import Certainty, FirstBad, Query, SearchAnswer, next_step, probabilities
 
 Oracle = Callable[[int], Verdict]
 # Surer than one commit of 200 is unlikely: an exact search must not end because most of a range cannot be built.
 EXACT = Certainty(error_rate=0.0, confidence=0.999)
 
 
-def search(commits: int, oracle: Oracle, certainty: Certainty = EXACT) -> tuple[FirstBad, list[Answer]]:
-    answers: list[Answer] = []
+def search(commits: int, oracle: Oracle, certainty: Certainty = EXACT) -> tuple[FirstBad, list[SearchAnswer]]:
+    answers: list[SearchAnswer] = []
     while isinstance(step := next_step(commits, answers, certainty), Query):
-        answers.append(Answer(step.commit, oracle(step.commit)))
+        answers.append(SearchAnswer(step.commit, oracle(step.commit)))
     return step, answers
 
 
@@ -69,7 +69,7 @@ def test_a_search_goes_on_wherever_it_stopped(history: tuple[int, int, frozenset
     found, answers = search(commits, exact(first_bad, unbuildable))
     begun = answers[:stop]
     while isinstance(step := next_step(commits, begun, EXACT), Query):
-        begun.append(Answer(step.commit, exact(first_bad, unbuildable)(step.commit)))
+        begun.append(SearchAnswer(step.commit, exact(first_bad, unbuildable)(step.commit)))
     assert (step, begun) == (found, answers)
 
 
@@ -115,5 +115,5 @@ def test_an_oracle_that_contradicts_itself_is_not_believed() -> None:
     st.integers(1, 30), st.lists(st.tuples(st.integers(0, 29), st.sampled_from(["good", "bad", "skip"])), max_size=12)
 )
 def test_probabilities_are_some(commits: int, answers: list[tuple[int, Verdict]]) -> None:
-    found = probabilities(commits, [Answer(min(commit, commits - 1), said) for commit, said in answers], 0.05)
+    found = probabilities(commits, [SearchAnswer(min(commit, commits - 1), said) for commit, said in answers], 0.05)
     assert sum(found) == pytest.approx(1.0) and min(found) >= 0.0

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from barograph.errors import ExperimentError
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.experiment import Code, Experiment, MachineCount, TopologyChanges, Variant, load, names
 from barograph.plan.simulation import complaints, is_simulated, simulated_topology
 from barograph.settings import ROOT
@@ -273,7 +273,9 @@ def test_every_shipped_topology_can_be_simulated(name: str) -> None:
 
 def test_a_policy_decides_no_more_often_than_nimbus_makes_a_round() -> None:
     star = on_simulator("stela/star")
-    held = replace(star, events=(Hold("steady", decide_every_s=5.0),), machines=MachineCount(4, 4), claims=())
+    held = replace(
+        star, events=(AutonomousPhase("steady", decide_every_s=5.0),), machines=MachineCount(4, 4), claims=()
+    )
     rare = replace(held, testbed=replace(held.testbed, options={"simulated": {"round_s": 10.0}}))
     check(held)
     said = r"events\.0\.decide_every_s is 5; allowed: at least 10, the testbed's round_s"

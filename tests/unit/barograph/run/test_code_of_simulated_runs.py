@@ -34,8 +34,8 @@ POLICIES = "scheduler_plugins/policies/__init__.py"
 SERVICE = "scheduler_plugins/service/server.py"
 # Whatever Stela's parameters say, nothing moves at the scale-out.
 STILL = """
-POLICIES = {**POLICIES, "stela": Entry(
-    lambda observation, memory, parameters: even.decide(observation, memory), stela.Parameters,
+POLICIES = {**POLICIES, "stela": PolicyEntry(
+    lambda observation, memory, parameters: even.decide(observation, memory), stela.StelaParameters,
     frozenset({"scale_out", "scale_in"}),
 )}
 """
@@ -46,7 +46,7 @@ def broken(observation, memory, parameters):
     raise RuntimeError("from the branch")
 
 
-POLICIES = {**POLICIES, "stela": Entry(broken, stela.Parameters, frozenset({"scale_out", "scale_in"}))}
+POLICIES = {**POLICIES, "stela": PolicyEntry(broken, stela.StelaParameters, frozenset({"scale_out", "scale_in"}))}
 """
 ENDING = "\nimport sys\n\nprint('not today', file=sys.stderr)\nsys.exit(3)\n"
 pytestmark = pytest.mark.usefixtures("own_folders")

@@ -12,7 +12,15 @@ from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, InfrastructureError, RunBroken
 from barograph.plan.blocks import plan_runs
 from barograph.plan.events import KINDS, Crash, PlannedEvent, ScaleIn, ScaleOut
-from barograph.plan.events.disturbances import CpuLoad, LanCut, MemoryLimit, Partition, SampleLoss, SlowCpu, WorkerCrash
+from barograph.plan.events.disturbances import (
+    CpuLoad,
+    LanCut,
+    MemoryLimit,
+    NetworkPartition,
+    SampleLoss,
+    SlowCpu,
+    WorkerCrash,
+)
 from barograph.plan.events.kind import Disturbance
 from barograph.plan.experiment import EXPERIMENTS, load, parse
 from barograph.run import storm_cluster
@@ -51,7 +59,7 @@ def test_without_an_end_it_lasts_until_the_topology_is_killed(stage: SetUp) -> N
 
 @pytest.mark.parametrize("breaks", ["disturb", "end_disturbance"])
 def test_a_run_that_breaks_in_it_ends_it_too(stage: SetUp, breaks: str) -> None:
-    here = stage(Partition(at="steady", machines=("m1", "m2"), for_s=10.0))
+    here = stage(NetworkPartition(at="steady", machines=("m1", "m2"), for_s=10.0))
     here.storm.faults[breaks] = [RunBroken("half begun")]
     with pytest.raises(RunBroken):
         attempt_next_run(here.series, here.context)

@@ -8,13 +8,13 @@ from analysis.record.event_timeline import own_decisions
 from analysis.record.files import RunPaths
 from barograph.errors import ExperimentError
 from barograph.plan.events import ScaleOut
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.experiment import EXPERIMENTS, parse
 from barograph.yaml_files import read_yaml
 from tests.support.fakes.storm import ROUND_S
 from tests.unit.barograph.run.conftest import SetUp
 
-HOLD = Hold("steady", decide_every_s=10.0, for_s=35.0)
+HOLD = AutonomousPhase("steady", decide_every_s=10.0, for_s=35.0)
 
 
 def test_each_decision_is_in_the_record_with_its_reason(stage: SetUp) -> None:
@@ -44,7 +44,9 @@ def test_the_policy_is_told_when_it_begins_and_when_it_is_over(stage: SetUp) -> 
 
 
 def test_it_is_over_once_the_last_decision_is_carried_out(stage: SetUp) -> None:
-    here = stage(Hold("steady", decide_every_s=14.0, for_s=30.5))  # the third decision is carried out after that
+    here = stage(
+        AutonomousPhase("steady", decide_every_s=14.0, for_s=30.5)
+    )  # the third decision is carried out after that
     here.storm.faults["acts"] = True
     told = here.go()
     (begun,) = [event for event in told if event["kind"] == "event_performed"]
@@ -54,7 +56,7 @@ def test_it_is_over_once_the_last_decision_is_carried_out(stage: SetUp) -> None:
 
 
 def test_a_scale_request_waits_for_what_the_policy_has_just_decided_by_itself(stage: SetUp) -> None:
-    here = stage(Hold("steady", decide_every_s=40.0), ScaleOut(43.0, 1))
+    here = stage(AutonomousPhase("steady", decide_every_s=40.0), ScaleOut(43.0, 1))
     here.storm.faults["acts"] = True
     told = here.go()
     (asked,) = [event["t"] for event in told if event["kind"] == "scale_requested"]
@@ -79,7 +81,7 @@ def test_a_second_one_after_one_without_an_end_is_refused() -> None:
 def test_without_an_end_it_lasts_while_other_events_happen(stage: SetUp) -> None:
     from barograph.plan.events import RateChange
 
-    here = stage(Hold("steady", decide_every_s=10.0), RateChange("steady", 1.5))
+    here = stage(AutonomousPhase("steady", decide_every_s=10.0), RateChange("steady", 1.5))
     here.storm.faults["acts"] = True
     told = here.go()
     assert here.storm.arguments["decide_every"] == {"decide_every_s": 10.0}

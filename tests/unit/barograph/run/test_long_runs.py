@@ -10,7 +10,7 @@ import pytest
 
 from barograph.campaign.steps import attempt_next_run
 from barograph.plan.events import Sine
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load, only
 from barograph.run.context import context_in_memory
 from barograph.run.service_in_process import InProcessService
@@ -32,7 +32,7 @@ def two_jobs() -> Experiment:
     ten = only(load("long/ten_jobs"), ("ds2",))
     events = (
         *(replace(each, period_s=3600.0) for each in ten.events if isinstance(each, Sine) and each.topology in RATES),
-        *(each for each in ten.events if isinstance(each, Hold)),
+        *(each for each in ten.events if isinstance(each, AutonomousPhase)),
     )
     watched = Durations(warm_up_floor_s=120, warm_up_ceiling_s=300, after_floor_s=3600 * HOURS, horizon_s=3600 * HOURS)
     return replace(

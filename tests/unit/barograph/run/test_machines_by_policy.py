@@ -22,7 +22,7 @@ from barograph.errors import (
 from barograph.plan.durations import longest_run_s
 from barograph.plan.events import Crash, PlannedEvent, RateChange, Reschedule, Sine
 from barograph.plan.events.disturbances import CpuLoad
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.experiment import Experiment, MachineCount
 from barograph.run import clocks
 from barograph.run.clocks import ClockWrong
@@ -32,7 +32,7 @@ from tests.support.fakes.policy import ACT_S
 from tests.support.fakes.storm import BOOT_S, ROUND_S, FakeStorm
 from tests.unit.barograph.run.conftest import Stage
 
-HOLD = Hold("steady", decide_every_s=4.0, for_s=120.0)  # Nimbus asks every other second
+HOLD = AutonomousPhase("steady", decide_every_s=4.0, for_s=120.0)  # Nimbus asks every other second
 Lines = list[dict[str, Any]]
 
 
@@ -248,11 +248,11 @@ def test_a_request_that_comes_too_late_is_closed(elastic: SetUp) -> None:
     assert kinds.index("request_refused") < kinds.index("requests_closed") < kinds.index("hold_ended")
 
 
-LASTING = Hold("steady", decide_every_s=5.0)
+LASTING = AutonomousPhase("steady", decide_every_s=5.0)
 
 
 def test_the_requests_of_each_hold_are_closed_and_counted(elastic: SetUp) -> None:
-    second = Hold(20.0, decide_every_s=5.0, for_s=60.0)
+    second = AutonomousPhase(20.0, decide_every_s=5.0, for_s=60.0)
     told = elastic((10, 1), (15, 9), (25, 1), events=(LASTING, second)).next()
     closed = [(each["event_id"], each["done"], each["refused"]) for each in of(told, "requests_closed")]
     assert closed == [("e1", 1, 1), ("e2", 1, 0)]
@@ -319,7 +319,7 @@ def test_who_interrupts_finds_the_request_closed(elastic: SetUp) -> None:
 def test_a_course_goes_on_while_machines_boot_for_a_policy(elastic: SetUp) -> None:
     """A boot takes 40 s; what was sent before it is used up after 30."""
     sine = Sine(at="steady", mean=1.0, amplitude=0.5, period_s=17.3, for_s=90.0)
-    hold = Hold(10.0, decide_every_s=5.0, for_s=60.0)
+    hold = AutonomousPhase(10.0, decide_every_s=5.0, for_s=60.0)
     here = elastic((5, 1), events=(sine, hold), joining="booted", repetitions=1)
     told = here.next()
     assert of(told, "machine_booted") and here.document()["status"] == "complete"

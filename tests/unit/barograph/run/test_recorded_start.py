@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from barograph.run.recorded_start import REASON, RecordedStart, begun_as, start_of
-from scheduler_plugins.model import Component, Decision, Executor, Machine, Memory, Observation, Slot, Topology
+from scheduler_plugins.model import Component, Decision, Executor, Memory, Observation, Slot, Topology, WorkerMachine
 
-MACHINES = tuple(Machine(f"m{n}", f"id-{n}", (6700, 6701)) for n in (1, 2))
+MACHINES = tuple(WorkerMachine(f"m{n}", f"id-{n}", (6700, 6701)) for n in (1, 2))
 BOLT = Component("bolt", "bolt", (1, 2), (Executor(1, 1), Executor(2, 2)))
 START = RecordedStart({"star": {1: "m2:6701", 2: "m2:6701"}})
 OTHER = dict.fromkeys((1, 2), Slot("m1", 6700))

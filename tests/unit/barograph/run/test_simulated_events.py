@@ -14,7 +14,7 @@ from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError
 from barograph.plan.events import KINDS, PlannedEvent, ScaleOut, machines_at_end
 from barograph.plan.events.disturbances import CpuLoad, MemoryLimit, SlowCpu
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.events.reschedule import Reschedule
 from barograph.plan.events.topologies import Arrival
 from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, Variant, load
@@ -163,7 +163,9 @@ def test_a_policy_has_more_machines_in_a_hold_and_lets_them_go(
     joining: Literal["ready", "booted"], simulate: SetUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(POLICIES, "elastic", elastic_policy.ENTRY)  # type: ignore[arg-type]
-    here = simulate(Hold("steady", decide_every_s=10.0, for_s=150.0), joining=joining, limits=(4, 5), policy="elastic")
+    here = simulate(
+        AutonomousPhase("steady", decide_every_s=10.0, for_s=150.0), joining=joining, limits=(4, 5), policy="elastic"
+    )
     events = here.go()
     asked = [(line["request"], line["number"]) for line in events if line["kind"] == "machine_request"]
     assert asked == [("acquire", 1), ("release", 1)]

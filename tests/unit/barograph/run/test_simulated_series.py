@@ -27,7 +27,7 @@ from barograph.series.run_record import median_overhead
 from barograph.series.series import Series, open_series
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
-from scheduler_plugins.policies import POLICIES, Entry, initial_placement
+from scheduler_plugins.policies import POLICIES, PolicyEntry, initial_placement
 from tests.support import worker_lines
 from tests.support.endless_policy import NoParameters
 from topologies import catalogue
@@ -199,14 +199,14 @@ def content_of(path: Path) -> Any:
     return {key: value for key, value in json.loads(path.read_text()).items() if key not in OF_A_SERIES}
 
 
-def failing(answer: Callable[[Observation], Decision]) -> Entry:
+def failing(answer: Callable[[Observation], Decision]) -> PolicyEntry:
     """A policy that places as others do, and answers the scale-out so."""
 
     def decide(observation: Observation, memory: Memory, parameters: NoParameters) -> Decision:
         first = initial_placement.initial_decision(observation, memory, "round_robin")
         return first or (Decision(memory=memory) if observation.event is None else answer(observation))
 
-    return Entry(decide, NoParameters, frozenset({"scale_out"}))
+    return PolicyEntry(decide, NoParameters, frozenset({"scale_out"}))
 
 
 def divides(_observation: Observation) -> Decision:

@@ -124,7 +124,7 @@ def test_the_heart_beats_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> 
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
     reads, failures = hold.read, [OSError(errno.EIO, "Input/output error")]
 
-    def failing(series_dir: Path) -> hold.Hold | None:
+    def failing(series_dir: Path) -> hold.SeriesLock | None:
         if failures and threading.current_thread().name == "series hold":
             raise failures.pop()
         return reads(series_dir)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.bundle.archive import Entry
+from analysis.bundle.archive import ArchiveEntry
 from barograph.cli import bundle
 from barograph.errors import ConfigurationError, ExperimentError
 from barograph.plan.experiment import load
@@ -93,12 +93,14 @@ def test_a_password_of_ansible_that_is_kept_elsewhere_is_none(tree: Path) -> Non
 def test_a_bundle_with_code_that_holds_a_secret_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAROGRAPH_WEBHOOK", "https://example.org/hook/of-nobody-at-all")
     (tmp_path / "lab.yaml").write_text("a: 1\nansible_password: hunter2\n")
-    shaped = Entry("source/1234/tests/a.py", b"-----BEGIN PRIVATE KEY-----")
+    shaped = ArchiveEntry("source/1234/tests/a.py", b"-----BEGIN PRIVATE KEY-----")
     bundle.refuse_secrets([shaped])  # committed, as tests have such things
     with pytest.raises(ConfigurationError, match=r"lab\.yaml, line 2, holds a password of Ansible; take it out"):
-        bundle.refuse_secrets([shaped, Entry("code/analysis/lab.yaml", tmp_path / "lab.yaml")])
+        bundle.refuse_secrets([shaped, ArchiveEntry("code/analysis/lab.yaml", tmp_path / "lab.yaml")])
     with pytest.raises(ConfigurationError, match=r"^source/1234/b\.py, line 1, holds the value of \$BAROGRAPH_WEBHOOK"):
-        bundle.refuse_secrets([Entry("source/1234/b.py", b"https%3A%2F%2Fexample.org%2Fhook%2Fof-nobody-at-all")])
+        bundle.refuse_secrets(
+            [ArchiveEntry("source/1234/b.py", b"https%3A%2F%2Fexample.org%2Fhook%2Fof-nobody-at-all")]
+        )
 
 
 def test_outside_git_nothing_is_kept(tmp_path: Path) -> None:

@@ -83,8 +83,8 @@ def test_a_policy_that_only_the_commit_has_is_fine(change: Callable[[str, str, s
 def test_events_that_it_does_not_answer_are_named(change: Callable[[str, str, str], Code]) -> None:
     code = change(
         "policies/__init__.py",
-        'stela.Parameters, frozenset({"scale_out", "scale_in"})',
-        "stela.Parameters, frozenset()",
+        'stela.StelaParameters, frozenset({"scale_out", "scale_in"})',
+        "stela.StelaParameters, frozenset()",
     )
     with pytest.raises(Unfit, match="policy stela does not answer scale_out; it answers none"):
         prepare_code(of(code), print)

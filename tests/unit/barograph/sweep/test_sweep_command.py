@@ -18,7 +18,7 @@ import pytest
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.campaign import cells, simulation, sweep
 from barograph.campaign.cells import failures_of, state_of
-from barograph.campaign.simulation import Failure, Job, SimulatedRun
+from barograph.campaign.simulation import Job, SimulatedRun, SimulationFailure
 from barograph.campaign.sweep import SweepFolder, link_runs
 from barograph.child_processes import descendants
 from barograph.cli import main
@@ -188,7 +188,7 @@ def test_of_a_point_that_failed_the_good_runs_stay_and_nothing_is_lost(
     assert {path.name: path.read_bytes() for path in aside.glob("workers/*")} == was_measured
 
 
-def is_killed_before_it_begins(job: Job) -> Failure | None:
+def is_killed_before_it_begins(job: Job) -> SimulationFailure | None:
     """In a process of the pool."""
     if isinstance(job, SimulatedRun):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -17,7 +17,7 @@ import pytest
 from analysis.record.files import SeriesPaths
 from analysis.report import sweep_data, sweep_page
 from analysis.report.figures import sweep_curves
-from analysis.report.figures.marks import Dot, Line, Mark, Whisker
+from analysis.report.figures.marks import Dot, LineMark, Mark, Whisker
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
 from barograph.cli import main
 from barograph.settings import results_root
@@ -90,9 +90,9 @@ def made(
 def test_of_several_fields_one_is_x_and_the_others_are_panels_or_lines() -> None:
     axes: dict[str, list[object]] = {"topology.name": ["star", "linear"], "machines.before": [4, 8, 16], "seed": [1, 2]}
     several = made(axes)
-    assert sweep_curves.layout(several) == sweep_curves.Layout(x=1, lines=None, panels=(0,))
-    assert sweep_curves.layout(made(axes, ("stela",))) == sweep_curves.Layout(x=1, lines=0, panels=())
-    assert sweep_curves.layout(made({"seed": [1, 2]})) == sweep_curves.Layout(x=0, lines=None, panels=())
+    assert sweep_curves.layout(several) == sweep_curves.CurveLayout(x=1, lines=None, panels=(0,))
+    assert sweep_curves.layout(made(axes, ("stela",))) == sweep_curves.CurveLayout(x=1, lines=0, panels=())
+    assert sweep_curves.layout(made({"seed": [1, 2]})) == sweep_curves.CurveLayout(x=0, lines=None, panels=())
     chart = sweep_curves.chart(several, "e1", "throughput_after")
     assert chart is not None
     middles = [trace for _, _, trace in chart.traces() if trace.mark == "middle of the runs"]
@@ -186,7 +186,7 @@ def test_an_open_range_ends_in_an_arrow_and_no_horizon_is_drawn_as_a_run() -> No
 
 
 def test_no_line_leads_past_a_median_that_was_not_reached() -> None:
-    heights = [y for y, _, _ in drawn(times((100.0,), (-300.0,), (120.0,)))[Line]]
+    heights = [y for y, _, _ in drawn(times((100.0,), (-300.0,), (120.0,)))[LineMark]]
     assert [heights[0], heights[2]] == [100.0, 120.0] and isnan(heights[1])
 
 

@@ -10,14 +10,14 @@ from barograph.errors import BudgetSpent, ExperimentError
 from barograph.plan import durations
 from barograph.plan.durations import Overhead
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.events.kind import GIVE_BACK_S, OUTCOME_S
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load
 from barograph.plan.plays import LIMITS_S as PLAYS_S
 from barograph.software import BUILD_LIMIT_S
 from barograph.testbeds import costs
 from inventory.machines import MachineRequest
-from inventory.testbed import Estimate
+from inventory.testbed import PriceEstimate
 
 STAR = load("stela/star")
 STAR = replace(STAR, testbed=replace(STAR.testbed, name="fake"), durations=Durations(45, 100, 90, 150))
@@ -30,8 +30,8 @@ class Dollar:
     def __init__(self, budget_usd: float = 1e6) -> None:
         self._budget_usd = budget_usd
 
-    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
-        return Estimate({f"{len(requests)} machines": len(requests) * hours}, "2026-11-21")
+    def estimate(self, requests: Sequence[MachineRequest], hours: float) -> PriceEstimate:
+        return PriceEstimate({f"{len(requests)} machines": len(requests) * hours}, "2026-11-21")
 
     def budget_usd(self) -> float:
         return self._budget_usd
@@ -57,7 +57,7 @@ def test_a_wait_before_the_rebalance_may_come_as_a_hold_ends_and_where_it_pauses
     """What the policy decided last by itself is carried out first."""
     even, stela = STAR.variants
     waiting = (replace(even, parameters={"rebalance": True, "wait_s": 30}), stela)
-    ends, lasts = (Hold("steady", decide_every_s=10, for_s=for_s) for for_s in (60.0, None))
+    ends, lasts = (AutonomousPhase("steady", decide_every_s=10, for_s=for_s) for for_s in (60.0, None))
     scaled = STAR.events
     for events, waits in (((ends,), 1), ((ends, *scaled), 4), ((lasts, *scaled), 4), ((*scaled, lasts), 3)):
         plain = replace(STAR, events=events)
@@ -138,7 +138,7 @@ def test_the_next_run_is_not_begun_where_it_could_cost_too_much() -> None:
 
 def elastic(joining: Literal["ready", "booted"], *later: PlannedEvent, for_s: float | None = 60.0) -> Experiment:
     """Four machines, and up to six in the hold."""
-    events = (Hold("steady", decide_every_s=10, for_s=for_s), *later)
+    events = (AutonomousPhase("steady", decide_every_s=10, for_s=for_s), *later)
     machines, testbed = MachineCount(4, 4, 2, 6), replace(STAR.testbed, joining=joining)
     return replace(STAR, machines=machines, events=events, testbed=testbed)
 

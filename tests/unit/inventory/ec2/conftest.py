@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from inventory.ec2.launch import ReadinessCheck
-from inventory.ec2.options import Timing
+from inventory.ec2.options import Ec2Timing
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry
 from inventory.machines import MachineRequest, machine_type
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MASTER = MachineRequest("master", machine_type("master"))
 M1, M2, M3 = (MachineRequest(name, machine_type("type_1")) for name in ("m1", "m2", "m3"))
-PACE = Timing(poll_s=0.05, relist_s=0.1, lag_s=10.0, ready_s=30.0, gone_s=30.0, recalled_s=0.0)
+PACE = Ec2Timing(poll_s=0.05, relist_s=0.1, lag_s=10.0, ready_s=30.0, gone_s=30.0, recalled_s=0.0)
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Site:
     state: Path
 
     def testbed(
-        self, readiness_check: ReadinessCheck = lambda _: None, timing: Timing = PACE, **options: object
+        self, readiness_check: ReadinessCheck = lambda _: None, timing: Ec2Timing = PACE, **options: object
     ) -> Ec2Testbed:
         return Ec2Testbed(self.options(**options), readiness_check, timing)
 

@@ -10,7 +10,7 @@ import pytest
 
 from barograph.campaign.steps import attempt_next_run
 from barograph.machines import holdings, series_lease
-from barograph.plan.events.hold import Hold
+from barograph.plan.events.hold import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load
 from barograph.run.context import SeriesContext
 from barograph.series.series import Series, open_series
@@ -28,7 +28,8 @@ def elastic() -> Experiment:
     """Two machines, up to four in the hold."""
     star = load("stela/star")
     return replace(
-        star, machines=MachineCount(2, 2, 1, 4), events=(Hold("steady", decide_every_s=5.0, for_s=200.0),), claims=(),
+        star, machines=MachineCount(2, 2, 1, 4), events=(AutonomousPhase("steady", decide_every_s=5.0,
+        for_s=200.0),), claims=(),
         repetitions=1, variants=star.variants[:1], durations=Durations(45, 100, 220, 300),
         testbed=replace(star.testbed, name="ec2", joining="booted"),
     )  # fmt: skip

@@ -7,13 +7,13 @@ import pytest
 
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 from inventory.ec2 import regions
-from inventory.ec2.options import Timing
+from inventory.ec2.options import Ec2Timing
 from inventory.leases import registry
 from inventory.machines import Machine
 from tests.support.cloud.trouble import Refusal, Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
 
-HASTY = Timing(poll_s=0.05, relist_s=0.1, lag_s=0.5, ready_s=0.5, gone_s=30.0, recalled_s=0.0)
+HASTY = Ec2Timing(poll_s=0.05, relist_s=0.1, lag_s=0.5, ready_s=0.5, gone_s=30.0, recalled_s=0.0)
 
 
 def test_a_zone_without_capacity_is_left_with_nothing_in_it_for_the_next(site: Site) -> None:
@@ -159,7 +159,7 @@ def test_machines_that_aws_takes_away_are_recalled(site: Site) -> None:
 
 
 def test_whether_machines_are_recalled_is_asked_now_and_then(site: Site) -> None:
-    testbed = site.testbed(timing=Timing(poll_s=0.05, recalled_s=60.0))
+    testbed = site.testbed(timing=Ec2Timing(poll_s=0.05, recalled_s=60.0))
     lease = site.take(testbed)
     testbed.acquire(lease, [M1])
     begun = time.time()

@@ -11,7 +11,7 @@ import pytest
 
 from scheduler_plugins.driver.cluster import PLACING_HERE
 from scheduler_plugins.model import STORM_SCHEDULERS, Observation
-from scheduler_plugins.policies import POLICIES, Entry, bind
+from scheduler_plugins.policies import POLICIES, PolicyEntry, bind
 from scheduler_plugins.policies.topology_aware import STRATEGIES
 from tests.support.topologies_by_hand import STAR, machines, topology
 from topologies import catalogue
@@ -38,7 +38,7 @@ def test_every_policy_and_parameter_is_described(name: str) -> None:
             assert f"`{name}`" in whose or (name in STRATEGIES and "the six" in whose), f"{name}.{field.name}"
 
 
-def head(entry: Entry) -> str:
+def head(entry: PolicyEntry) -> str:
     """The docstring of the policy's file."""
     decide = entry.decide.func if isinstance(entry.decide, functools.partial) else entry.decide
     return inspect.getdoc(inspect.getmodule(decide)) or ""

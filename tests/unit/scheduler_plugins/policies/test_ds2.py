@@ -14,17 +14,17 @@ from scheduler_plugins.model import (
     Decision,
     Edge,
     Executor,
-    Machine,
     Observation,
     ScaleEvent,
     Slot,
     Topology,
+    WorkerMachine,
     executor_ranges,
 )
 from scheduler_plugins.policies import PolicyError, bind
 from scheduler_plugins.policies.ds2 import needed_executors
 
-MACHINES = tuple(Machine(f"m{n}", f"id-{n}", (6700, 6701)) for n in range(1, 4))
+MACHINES = tuple(WorkerMachine(f"m{n}", f"id-{n}", (6700, 6701)) for n in range(1, 4))
 SLOTS = tuple(Slot(f"m{n}", 6700) for n in range(1, 4))
 
 
@@ -125,7 +125,7 @@ def test_more_come_at_once_and_stay_where_their_first_tasks_were() -> None:
 
 def test_what_is_new_of_many_topologies_is_dealt_over_all_machines() -> None:
     """Ten jobs have an executor on each of four machines and want two more; one has a second executor on m1."""
-    hosts = tuple(Machine(f"m{n}", f"id-{n}", tuple(range(6700, 6711))) for n in range(1, 5))
+    hosts = tuple(WorkerMachine(f"m{n}", f"id-{n}", tuple(range(6700, 6711))) for n in range(1, 5))
     jobs = []
     for number in range(10):
         job = chain(400.0, workers=4, topology_id=f"t-{number}", name=f"job {number}")

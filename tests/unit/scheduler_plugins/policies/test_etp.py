@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.policies import etp
-from scheduler_plugins.policies.stela import ExecutorAssignment, Parameters
+from scheduler_plugins.policies.stela import ExecutorAssignment, StelaParameters
 
 # SP figure 2, ST figure 2: sinks 4, 7, 8, 9, 10 execute 2000, 1000, 1000, 200, 300 tuples/s; 1, 3, 4, 6 are congested.
 EDGES = {"1": "23", "2": "4", "3": "56", "4": "", "5": "78", "6": "90", "7": "", "8": "", "9": "", "0": ""}
@@ -15,19 +15,19 @@ PROCESSING = {"1": 5000, "2": 5000, "3": 2000, "4": 2000, "5": 2000, "6": 500, "
 CONGESTED = frozenset("1346")
 
 
-def ten_operators() -> etp.Flow:
-    return etp.Flow(
+def ten_operators() -> etp.EtpFlow:
+    return etp.EtpFlow(
         processing={name: float(rate) for name, rate in PROCESSING.items()},
         inflow={(source, target): 1.0 for source, targets in EDGES.items() for target in targets},
         executors=dict.fromkeys(EDGES, 1),
     )
 
 
-def numbers(flow: etp.Flow, names: frozenset[str]) -> set[int]:
+def numbers(flow: etp.EtpFlow, names: frozenset[str]) -> set[int]:
     return {flow.numbers[name] for name in names}
 
 
-def names(flow: etp.Flow, found: set[int]) -> set[str]:
+def names(flow: etp.EtpFlow, found: set[int]) -> set[str]:
     return {name for name, number in flow.numbers.items() if number in found}
 
 
@@ -43,8 +43,8 @@ def test_the_order_of_the_example_is_3_4_6_1() -> None:
     inputs = {"3": 5000.0, "4": 4000.0, "6": 1000.0, "1": 6000.0}
     flow = ten_operators()
     flow = replace(flow, inflow={(s, t): inputs.get(t, 1.0) for s, t in flow.inflow} | {("feed", "1"): 6000.0})
-    giving = ExecutorAssignment(flow, {n: int(n in CONGESTED) for n in EDGES}, [], Parameters(congestion_rate=0.3))
-    assert names(flow, etp.congested_components(flow, Parameters(congestion_rate=1.0))) == CONGESTED
+    giving = ExecutorAssignment(flow, {n: int(n in CONGESTED) for n in EDGES}, [], StelaParameters(congestion_rate=0.3))
+    assert names(flow, etp.congested_components(flow, StelaParameters(congestion_rate=1.0))) == CONGESTED
     order = []
     while (target := giving.choose()) is not None:
         order.append(target)
@@ -52,8 +52,8 @@ def test_the_order_of_the_example_is_3_4_6_1() -> None:
     assert [list(flow.numbers)[number] for number in order] == ["3", "4", "6", "1"]
 
 
-def diamond_to_one_sink() -> etp.Flow:
-    return etp.Flow(
+def diamond_to_one_sink() -> etp.EtpFlow:
+    return etp.EtpFlow(
         processing={"a": 10.0, "b": 10.0, "c": 10.0, "d": 20.0},
         inflow={("a", "b"): 10.0, ("a", "c"): 10.0, ("b", "d"): 10.0, ("c", "d"): 10.0},
         executors=dict.fromkeys("abcd", 1),
@@ -68,7 +68,7 @@ def test_a_sink_on_two_free_paths_counts_once_by_definition_and_twice_by_the_pri
 def test_an_idle_topology_has_no_etp_and_nothing_congested() -> None:
     flow = replace(diamond_to_one_sink(), processing=dict.fromkeys("abcd", 0.0), inflow={("a", "b"): 0.0})
     assert etp.component_etps(flow, set()) == dict.fromkeys("abcd", 0.0)
-    assert etp.congested_components(flow, Parameters()) == set()
+    assert etp.congested_components(flow, StelaParameters()) == set()
 
 
 @given(st.data())
@@ -83,12 +83,12 @@ def test_etp_is_a_share_and_blocking_never_raises_it(data: st.DataObject) -> Non
         assert paths[name] >= value - 1e-9
 
 
-def random_flow(data: st.DataObject) -> etp.Flow:
+def random_flow(data: st.DataObject) -> etp.EtpFlow:
     names = [f"c{i}" for i in range(data.draw(st.integers(2, 8)))]
     pairs = [(s, t) for i, s in enumerate(names) for t in names[i + 1 :]]
     edges = data.draw(st.sets(st.sampled_from(pairs), min_size=1))
     rate = st.floats(0.1, 1000.0)
-    return etp.Flow(
+    return etp.EtpFlow(
         processing={n: data.draw(rate) for n in names},
         inflow={edge: data.draw(rate) for edge in sorted(edges)},
         executors=dict.fromkeys(names, 1),
@@ -99,7 +99,7 @@ def random_flow(data: st.DataObject) -> etp.Flow:
 def test_a_cycle_ends(shared_sink: str) -> None:
     # s → a ⇄ b → t: everything reaches t, a through b alone.
     edges = [("s", "a"), ("a", "b"), ("b", "a"), ("b", "t")]
-    flow = etp.Flow(dict.fromkeys("sabt", 10.0), dict.fromkeys(edges, 10.0), dict.fromkeys("sabt", 1))
+    flow = etp.EtpFlow(dict.fromkeys("sabt", 10.0), dict.fromkeys(edges, 10.0), dict.fromkeys("sabt", 1))
     assert etp.component_etps(flow, set(), shared_sink) == dict.fromkeys("sabt", 1.0)
     assert etp.component_etps(flow, numbers(flow, frozenset("b")), shared_sink) == {
         "s": 0.0,

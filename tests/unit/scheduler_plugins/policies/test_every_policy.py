@@ -14,11 +14,11 @@ from scheduler_plugins.model import (
     Decision,
     Edge,
     Executor,
-    Machine,
     Observation,
     ScaleEvent,
     Slot,
     Topology,
+    WorkerMachine,
     executor_ranges,
     unplaced_tasks,
 )
@@ -47,11 +47,11 @@ def parameters_of(policy: str) -> st.SearchStrategy[dict[str, object]]:
 
 
 @st.composite
-def machine_sets(draw: st.DrawFn) -> tuple[Machine, ...]:
+def machine_sets(draw: st.DrawFn) -> tuple[WorkerMachine, ...]:
     count = draw(st.integers(1, 7))
     ports = st.integers(0, 4).map(lambda n: tuple(range(6700, 6700 + n)))
     alive = st.sampled_from([True, True, True, False])
-    return tuple(Machine(f"m{i}", f"id-{i}", draw(ports), draw(alive)) for i in range(1, count + 1))
+    return tuple(WorkerMachine(f"m{i}", f"id-{i}", draw(ports), draw(alive)) for i in range(1, count + 1))
 
 
 @st.composite
@@ -120,7 +120,7 @@ def observations(draw: st.DrawFn, kind: str) -> Observation:
 
 
 def maybe_under_way(
-    draw: st.DrawFn, topology: Topology, placed: list[Topology], machines: tuple[Machine, ...]
+    draw: st.DrawFn, topology: Topology, placed: list[Topology], machines: tuple[WorkerMachine, ...]
 ) -> Topology:
     """Now and then one of its tasks is to move to a slot that nobody has."""
     free = initial_placement.sort_slots(initial_placement.free_slots(machines, initial_placement.taken_slots(placed)))

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from scheduler_plugins.model import Decision, Machine, Slot, Topology
+from scheduler_plugins.model import Decision, Slot, Topology, WorkerMachine
 from scheduler_plugins.policies import PolicyError, bind
 from scheduler_plugins.policies.greedy import machines_to_use
 from tests.support.topologies_by_hand import machines
@@ -29,7 +29,7 @@ from tests.support.traffic_by_hand import (
 decide = partial(decision_of, "greedy")
 
 
-def pairs_of_two(hosts: tuple[Machine, ...]) -> Topology:
+def pairs_of_two(hosts: tuple[WorkerMachine, ...]) -> Topology:
     """Eight pairs that exchange nothing with each other, dealt out so that each is cut, in four workers."""
     return dealt_out(chains(8, 2, workers=4), hosts)
 
@@ -112,14 +112,14 @@ def test_a_part_of_the_traffic_that_is_saved_is_compared_with_the_threshold() ->
     assert not decide(observation, no_room="least_loaded", threshold_percent=saved + 1).changes()
 
 
-def crowded(hosts: tuple[Machine, ...]) -> Topology:
+def crowded(hosts: tuple[WorkerMachine, ...]) -> Topology:
     """All pairs are together on two of the four machines, 0.8 cores on each; dealing them over four saves nothing."""
     topology = pairs_of_two(hosts)
     where = {t: Slot("m1" if (t - 1 - (t > 8)) % 8 < 4 else "m2", 6700) for t in range(1, 17)}
     return replace(topology, placement=where)
 
 
-def with_cores(hosts: tuple[Machine, ...], cores: float, cpu_load: float) -> tuple[Machine, ...]:
+def with_cores(hosts: tuple[WorkerMachine, ...], cores: float, cpu_load: float) -> tuple[WorkerMachine, ...]:
     """The first machine has `cores` and uses `cpu_load` of them; the others have two and use little of them."""
     sizes = {"m1": (cores, cpu_load)}
     return tuple(replace(h, cores=c, cpu_load=load) for h in hosts for c, load in [sizes.get(h.name, (2.0, 0.1))])

@@ -19,11 +19,11 @@ from scheduler_plugins.model import (
     Decision,
     Edge,
     Executor,
-    Machine,
     Observation,
     ScaleEvent,
     Slot,
     Topology,
+    WorkerMachine,
     executor_ranges,
 )
 from scheduler_plugins.policies import POLICIES, bind
@@ -90,7 +90,7 @@ def clusters(draw: st.DrawFn, spare: int = 0) -> Observation:
     offered |= {Slot(name, 6700 + ports[name] + more) for name in names for more in range(spare)}
     used = cores_in_use(tuple(topologies), Decision())
     machines = tuple(
-        Machine(
+        WorkerMachine(
             name, f"id-{name}", tuple(sorted(slot.port for slot in offered if slot.machine == name)),
             cores=max(used[name], 0.1) + random.choice((0.0, 0.2, 2.0)), cpu_load=used[name],
         )
@@ -211,7 +211,7 @@ def test_greedy_asks_no_machine_for_more_cores_than_it_has(kind: str, data: st.D
 @given(machines=st.integers(2, 6), jobs=st.integers(1, 40), data=st.data())
 def test_what_ds2_adds_is_spread_over_all_machines(machines: int, jobs: int, data: st.DataObject) -> None:
     """Each job has an executor on each machine, and wants up to as many more of its first bolt."""
-    hosts = tuple(Machine(f"m{n}", f"id-{n}", tuple(range(6700, 6740))) for n in range(machines))
+    hosts = tuple(WorkerMachine(f"m{n}", f"id-{n}", tuple(range(6700, 6740))) for n in range(machines))
     topologies, counts = [], Counter[str]()
     for number in range(jobs):
         more = data.draw(st.integers(0, machines))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_plugins.model import Component, Executor, Machine, ScaleEvent, Slot, Topology
+from scheduler_plugins.model import Component, Executor, ScaleEvent, Slot, Topology, WorkerMachine
 from scheduler_plugins.policies import PolicyError, bind
 from tests.support.fake_metis import put_fake_metis
 from tests.support.graphs_by_hand import stages
@@ -118,7 +118,7 @@ def test_a_saving_that_is_too_small_is_declined_with_what_it_would_have_been() -
     assert decide(rescheduling(again, hosts=hosts), labels="in_order").changes()
 
 
-def all_to_all(width: int, depth: int) -> tuple[Topology, tuple[Machine, ...]]:
+def all_to_all(width: int, depth: int) -> tuple[Topology, tuple[WorkerMachine, ...]]:
     """Every task sends to every task of the next stage; a machine with one slot for each task of a stage."""
     hosts = machines(width, ports=1)
     pairs = stages(width, depth)
@@ -214,7 +214,7 @@ def test_a_machine_whose_slots_others_have_and_a_dead_one_get_nothing() -> None:
     assert "t-2" not in decision.placement
 
 
-def refused(topology: Topology, hosts: Sequence[Machine], **parameters: object) -> str:
+def refused(topology: Topology, hosts: Sequence[WorkerMachine], **parameters: object) -> str:
     decision = decide(rescheduling(topology, hosts=hosts), **parameters)
     assert decision.settled and not decision.changes()
     return decision.reason

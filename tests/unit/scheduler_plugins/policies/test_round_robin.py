@@ -37,7 +37,9 @@ def test_a_rebalance_deals_everything_again_over_the_new_machine_too() -> None:
         ),
     )
     event = ScaleEvent("e1", "scale_out", ("m5",))
-    decision = even.decide(Observation(0.0, machines(5), (placed,), event=event), {}, even.Parameters(rebalance=True))
+    decision = even.decide(
+        Observation(0.0, machines(5), (placed,), event=event), {}, even.EvenParameters(rebalance=True)
+    )
     after = {**placed.placement, **decision.placement["t-1"]}
     assert Counter(slot.machine for slot in set(after.values())) == dict.fromkeys(("m1", "m2", "m3", "m4", "m5"), 2)
     assert not decision.executors

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugins.model import Machine, Observation, ScaleEvent, Slot, Topology
+from scheduler_plugins.model import Observation, ScaleEvent, Slot, Topology, WorkerMachine
 from scheduler_plugins.policies import bind, scaling
 from scheduler_plugins.policies.topology_aware import STRATEGIES
 from scheduler_plugins.service.refusal import refusal
@@ -30,9 +30,9 @@ def job(number: int, *, tasks: int) -> Topology:
     return replace(shape, topology_id=f"t-{number}", name=f"t{number}", placement=placement)
 
 
-def asked(jobs: list[Topology], new: tuple[Machine, ...]) -> Observation:
+def asked(jobs: list[Topology], new: tuple[WorkerMachine, ...]) -> Observation:
     """Two machines with all of the jobs, and `new` ones that joined."""
-    old = tuple(Machine(f"m{n}", f"id-{n}", tuple(range(6700, 6800))) for n in (1, 2))
+    old = tuple(WorkerMachine(f"m{n}", f"id-{n}", tuple(range(6700, 6800))) for n in (1, 2))
     return Observation(
         0.0, (*old, *new), tuple(jobs), 1.0, ScaleEvent("e1", "scale_out", tuple(each.name for each in new))
     )
@@ -41,7 +41,7 @@ def asked(jobs: list[Topology], new: tuple[Machine, ...]) -> Observation:
 def test_a_slot_that_nine_topologies_cannot_use_is_the_tenths() -> None:
     """Nine run an executor for each task, so that nothing of them can grow; four slots are free."""
     jobs = [job(number, tasks=1) for number in range(9)] + [job(9, tasks=4)]
-    observation = asked(jobs, (Machine("m3", "id-3", (6700, 6701, 6702, 6703)),))
+    observation = asked(jobs, (WorkerMachine("m3", "id-3", (6700, 6701, 6702, 6703)),))
     decision = bind("stela", {})(observation, {})
     assert refusal(observation, decision) is None
     # 4 executors on 2 machines: two slots. bolt_2, sent 100 and doing 20, then sink, which is sent 40 of its 20.
@@ -52,7 +52,7 @@ def test_a_slot_that_nine_topologies_cannot_use_is_the_tenths() -> None:
 def test_a_topology_that_gets_no_slot_is_told_so_and_one_that_cannot_grow_why_not() -> None:
     """Six jobs of 4 executors on 2 machines are due 4 each for two new ones, which have 4 slots: t4, t5 get none. One
     more runs an executor for each task."""
-    new = tuple(Machine(f"m{n}", f"id-{n}", (6700, 6701)) for n in (3, 4))
+    new = tuple(WorkerMachine(f"m{n}", f"id-{n}", (6700, 6701)) for n in (3, 4))
     jobs = [*(job(number, tasks=4) for number in range(6)), job(6, tasks=1)]
     *served, t4, t5, full = bind("stela", {})(asked(jobs, new), {}).reason.split("; ")
     assert len(served) == 4 and all("bolt_2 1→" in each for each in served)
@@ -67,7 +67,7 @@ def test_no_topology_is_refused_a_free_slot_that_no_other_uses(
 ) -> None:
     """Whoever would place something if the others were not there, and now does not, sees every free slot taken."""
     jobs = [job(number, tasks=tasks) for number, tasks in enumerate(sizes)]
-    new = tuple(Machine(f"m{n}", f"id-{n}", of) for n, of in enumerate(ports, start=3))
+    new = tuple(WorkerMachine(f"m{n}", f"id-{n}", of) for n, of in enumerate(ports, start=3))
     decide = bind(policy, {})
     together = decide(asked(jobs, new), {})
     assert refusal(asked(jobs, new), together) is None
@@ -86,7 +86,7 @@ def test_no_topology_is_refused_a_free_slot_that_no_other_uses(
 def test_slots_are_dealt_once_and_free_ones_first(
     wanted: list[int], ports: list[tuple[int, ...]], taken: set[int]
 ) -> None:
-    machines = tuple(Machine(f"m{n}", f"id-{n}", of) for n, of in enumerate(ports, start=3))
+    machines = tuple(WorkerMachine(f"m{n}", f"id-{n}", of) for n, of in enumerate(ports, start=3))
     other = replace(job(99, tasks=1), placement=dict(enumerate((Slot("m3", port) for port in taken), start=1)))
     jobs = [*(job(number, tasks=1) for number in range(len(wanted))), other]
     need = {f"t-{number}": count for number, count in enumerate(wanted)} | {"t-99": 0}
@@ -104,7 +104,7 @@ def test_slots_are_dealt_once_and_free_ones_first(
 def test_one_topology_goes_round_the_machines_whatever_slots_they_have(
     count: int, ports: list[tuple[int, ...]]
 ) -> None:
-    machines = tuple(Machine(f"m{n}", f"id-{n}", of) for n, of in enumerate(ports, start=3))
+    machines = tuple(WorkerMachine(f"m{n}", f"id-{n}", of) for n, of in enumerate(ports, start=3))
     slots = scaling.slots_by_topology(machines, [job(1, tasks=1)], {"t-1": count})["t-1"]
     assert [slot.machine for slot in slots] == [machines[turn % len(machines)].name for turn in range(count)]
     for machine in machines:

@@ -56,7 +56,7 @@ def test_new_machines_get_the_executors_in_turn_as_they_are_given_out() -> None:
     """SP II-E. Two machines: five times. The two that follow star's three are sink_1 (sent 480, doing 360 of 600) and
     sink_2; so m5 has the first, third and fifth."""
     observation = star(joined=2)
-    assert stela.choose_targets(observation.topologies[0], 5, stela.Parameters()) == [
+    assert stela.choose_targets(observation.topologies[0], 5, stela.StelaParameters()) == [
         "centre", "sink_1", "centre", "sink_1", "sink_2",
     ]  # fmt: skip
     decision = stela.decide(observation, {})
@@ -207,7 +207,7 @@ def test_a_long_queue_is_congestion_where_queues_are_bounded() -> None:
     observation = replace(calm, topologies=(replace(shape, components=queued),))
     # By rates nothing is congested, so a source grows first; the queue of 9000 says otherwise.
     assert stela.decide(observation, {}).executors["t-1"]["spout_1"] == 3
-    bounded = stela.decide(observation, {}, stela.Parameters(congestion="bounded_queues"))
+    bounded = stela.decide(observation, {}, stela.StelaParameters(congestion="bounded_queues"))
     assert bounded.executors["t-1"]["centre"] == 3
     assert "spout_1" not in bounded.executors["t-1"]
 

@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from scheduler_plugins.model import Component, Edge, Executor, Topology, executor_ranges
-from scheduler_plugins.policies.stela import Parameters, assign_executors
+from scheduler_plugins.policies.stela import StelaParameters, assign_executors
 from tests.support import stela_reference as reference
 from tests.support.topologies_by_hand import DIAMOND, topology
 
 RULES = [
-    Parameters(score=score, shared_sink=sink, congestion=congestion, congestion_rate=rate)
+    StelaParameters(score=score, shared_sink=sink, congestion=congestion, congestion_rate=rate)
     for score, sink, congestion, rate in product(
         ("etp", "etp_per_executor"), ("once", "per_path"), ("rates", "bounded_queues"), (1.2, 0.7)
     )
@@ -52,7 +52,7 @@ def _component(random: Random, name: str, kind: str, tasks: tuple[int, ...]) -> 
 
 
 @pytest.mark.parametrize("rules", RULES, ids=lambda r: f"{r.score}-{r.shared_sink}-{r.congestion}-{r.congestion_rate}")
-def test_the_answer_is_the_papers_on_random_graphs(rules: Parameters) -> None:
+def test_the_answer_is_the_papers_on_random_graphs(rules: StelaParameters) -> None:
     random = Random(7)
     given_out = 0
     for _ in range(250):
@@ -64,7 +64,7 @@ def test_the_answer_is_the_papers_on_random_graphs(rules: Parameters) -> None:
 
 
 @pytest.mark.parametrize("rules", [r for r in RULES if r.shared_sink == "once"], ids=str)
-def test_the_answer_is_the_papers_on_graphs_with_cycles(rules: Parameters) -> None:
+def test_the_answer_is_the_papers_on_graphs_with_cycles(rules: StelaParameters) -> None:
     random = Random(11)
     for _ in range(150):
         shape, slots = random_topology(random, cycles=True), random.randint(0, 25)
@@ -75,7 +75,7 @@ def test_per_path_on_a_cycle_ends_too() -> None:
     random = Random(13)
     for _ in range(100):
         shape = random_topology(random, cycles=True)
-        grown = assign_executors(shape, 10, Parameters(shared_sink="per_path"))
+        grown = assign_executors(shape, 10, StelaParameters(shared_sink="per_path"))
         assert all(count <= len(shape.component(name).tasks) for name, count in grown.items())
 
 
@@ -89,7 +89,7 @@ def test_projection_scales_processing_and_emission_by_k_plus_one_over_k() -> Non
         inflow={"spout": 100.0, **{f"bolt_{i}": 100.0 for i in range(1, 5)}},
         processing={**{f"bolt_{i}": 100.0 for i in range(1, 5)}, "sink": 400.0},
     )
-    rules = Parameters()
+    rules = StelaParameters()
     assert assign_executors(shape, 1, rules) == {"spout": 2}
     # bolts reach the sink and so have an ETP of 1, until the first one that grows sends it 500 of 400: 25 % too many.
     assert assign_executors(shape, 2, rules) == {"spout": 2, "bolt_1": 2}
@@ -99,9 +99,9 @@ def test_projection_scales_processing_and_emission_by_k_plus_one_over_k() -> Non
 def test_nothing_congested_grows_the_source_with_fewest_executors_and_stops_at_its_tasks() -> None:
     shape = topology([("a", "c"), ("b", "c")], tasks=3, executors=1, workers=1, inflow={"a": 1.0, "b": 1.0})
     calm = replace(shape, components=tuple(replace(c, executed_per_s=1000.0) for c in shape.components))
-    assert assign_executors(calm, 1, Parameters()) == {"a": 2}
-    assert assign_executors(calm, 2, Parameters()) == {"a": 2, "b": 2}
-    assert assign_executors(calm, 100, Parameters()) == {"a": 3, "b": 3}
+    assert assign_executors(calm, 1, StelaParameters()) == {"a": 2}
+    assert assign_executors(calm, 2, StelaParameters()) == {"a": 2, "b": 2}
+    assert assign_executors(calm, 100, StelaParameters()) == {"a": 3, "b": 3}
 
 
 @pytest.mark.parametrize(("score", "target"), [("etp", "a"), ("etp_per_executor", "b")])
@@ -116,5 +116,5 @@ def test_etp_per_executor_divides_by_the_parallelism(score: str, target: str) ->
         else c
         for c in shape.components
     )
-    rules = Parameters(score=score)  # type: ignore[arg-type]
+    rules = StelaParameters(score=score)  # type: ignore[arg-type]
     assert set(assign_executors(replace(shape, components=grown), 1, rules)) == {target}

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_plugins.model import Decision, Observation, ScaleEvent, Topology
 from scheduler_plugins.policies import PolicyError, bind, initial_placement
-from scheduler_plugins.policies.topology_aware import STRATEGIES, Parameters
+from scheduler_plugins.policies.topology_aware import STRATEGIES, TopologyAwareParameters
 from scheduler_plugins.service.refusal import refusal
 from tests.support.topologies_by_hand import LINEAR, STAR, machines, topology
 
@@ -145,13 +145,13 @@ def test_the_others_follow_the_graph_alone(strategy: str, expected: dict[str, in
 )
 def test_ranks(strategy: str, parameters: dict[str, str], ranks: dict[str, float]) -> None:
     shape = topology(SHORT_CUT, tasks=1, executors=1, workers=1, inflow={"a": 10.0, "b": 4.0, "c": 5.0})
-    assert STRATEGIES[strategy].ranks(shape, Parameters(**parameters)) == ranks  # type: ignore[arg-type]
+    assert STRATEGIES[strategy].ranks(shape, TopologyAwareParameters(**parameters)) == ranks  # type: ignore[arg-type]
 
 
 def test_a_cycle_ends() -> None:
     shape = topology([("s", "a"), ("a", "b"), ("b", "a"), ("b", "t")], tasks=1, executors=1, workers=1)
-    longest = Parameters(distance="longest_path")
-    assert STRATEGIES["sink_closeness"].ranks(shape, Parameters()) == {"s": 3, "a": 2, "b": 1, "t": 0}
+    longest = TopologyAwareParameters(distance="longest_path")
+    assert STRATEGIES["sink_closeness"].ranks(shape, TopologyAwareParameters()) == {"s": 3, "a": 2, "b": 1, "t": 0}
     assert STRATEGIES["sink_closeness"].ranks(shape, longest) == {"s": 3, "a": 2, "b": 3, "t": 0}
 
 

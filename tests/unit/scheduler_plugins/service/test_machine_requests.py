@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.model import Decision, MachineLimits, MachineRequest, Memory, Observation, Slot
+from scheduler_plugins.model import Decision, HeldRequest, MachineLimits, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES
 from scheduler_plugins.replay import replay
 from scheduler_plugins.service.messages import answer_of, observation_from_log, request_from_json
@@ -75,11 +75,11 @@ def test_it_asks_and_hears_what_became_of_it(state: ServiceState) -> None:
     (asked,) = requests(state)
     assert (asked["kind"], asked["number"], asked["ready"], asked["reason"]) == ("acquire", 1, True, "queues grow")
     schedule(state)
-    assert policy.observed[-1].machine_requests == (MachineRequest("q1", "acquire", 1),)
+    assert policy.observed[-1].machine_requests == (HeldRequest("q1", "acquire", 1),)
     assert policy.observed[-1].machine_limits == MachineLimits(1, 4, 3)
     done(state, "m4")
     schedule(state, machines=4)
-    assert policy.observed[-1].machine_requests == (MachineRequest("q1", "acquire", 1, ("m4",), "done"),)
+    assert policy.observed[-1].machine_requests == (HeldRequest("q1", "acquire", 1, ("m4",), "done"),)
     assert policy.observed[-1].machine_limits == MachineLimits(1, 4, 4)
     assert state.state()["policy_error"] is None
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
-from scheduler_plugins.policies import POLICIES, Entry, PolicyError, bind
+from scheduler_plugins.policies import POLICIES, PolicyEntry, PolicyError, bind
 from scheduler_plugins.replay import replay
 from scheduler_plugins.service.messages import request_from_json
 from scheduler_plugins.service.policy_call import decide
@@ -49,7 +49,7 @@ def release(observation: Observation, memory: Memory, parameters: Release = Rele
 @pytest.fixture
 def service_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceState:
     both = frozenset({"scale_in", "scale_out"})
-    monkeypatch.setitem(POLICIES, "release", Entry(release, Release, both))
+    monkeypatch.setitem(POLICIES, "release", PolicyEntry(release, Release, both))
     service_state = ServiceState(tmp_path, Clock())
     begin(service_state, "release")
     return service_state

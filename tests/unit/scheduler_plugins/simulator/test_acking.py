@@ -12,21 +12,21 @@ import pytest
 from bench.simulator.tuple_by_tuple import Closed, closed_per_s, closed_theory_per_s
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.lines import WorkerLines
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits
+from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedComponent, SimulatedTopology, Waits
 from scheduler_plugins.simulator.world import World
 from tests.support.worlds import ACK_BYTES, BACK_BYTES, FREE, INIT_BYTES, Totals, acked, add, chain, dealt, world_of
 
 M1, M2, M3 = Slot("m1", 6700), Slot("m2", 6700), Slot("m3", 6700)
 
 
-def fork(rate: float | None, *sleeps_ms: float, passes: float = 1.0) -> TopologyWork:
+def fork(rate: float | None, *sleeps_ms: float, passes: float = 1.0) -> SimulatedTopology:
     """A spout that sends each tuple to every bolt, of one executor each."""
-    bolts = tuple(ComponentWork(f"bolt_{n}", "bolt", (2 + n,), sleep_ms=ms) for n, ms in enumerate(sleeps_ms))
+    bolts = tuple(SimulatedComponent(f"bolt_{n}", "bolt", (2 + n,), sleep_ms=ms) for n, ms in enumerate(sleeps_ms))
     edges = tuple(EdgeWork("spout", "default", bolt.name, "shuffle", selectivity=passes) for bolt in bolts)
-    return TopologyWork("fork", 1, (ComponentWork("spout", "spout", (1,), rate_per_s=rate), *bolts), edges)
+    return SimulatedTopology("fork", 1, (SimulatedComponent("spout", "spout", (1,), rate_per_s=rate), *bolts), edges)
 
 
-def run(work: TopologyWork, until_s: float, **site: object) -> tuple[World, Totals]:
+def run(work: SimulatedTopology, until_s: float, **site: object) -> tuple[World, Totals]:
     world, totals = world_of(work, **site), Totals()  # type: ignore[arg-type]
     world.advance(until_s, totals.take)
     return world, totals
@@ -104,7 +104,7 @@ def test_a_tree_is_complete_with_its_slowest_tuple() -> None:
 @pytest.mark.parametrize(
     "work", [chain(200.0, [2.0, 20.0], 2), fork(100.0, 3.0, 20.0), fork(100.0, 1.0, 2.0, passes=0.5)]
 )
-def test_no_tree_is_made_or_lost_in_the_accounts(work: TopologyWork) -> None:
+def test_no_tree_is_made_or_lost_in_the_accounts(work: SimulatedTopology) -> None:
     world, totals = run(acked(work), 1060)
     complete = sum(float(sample.counters.acked.sum()) for sample in totals.samples)
     assert totals.executed["spout"] == pytest.approx(complete + pending(world))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.cpu import fair_level
-from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, Load, MachineSize, TopologyWork
+from scheduler_plugins.simulator.work import EdgeWork, Load, MachineSize, SimulatedComponent, SimulatedTopology
 from scheduler_plugins.simulator.world import Assignment, World
 from tests.support.worlds import FREE, Totals, acked, advanced, chain, dealt, world_of
 
@@ -22,12 +22,13 @@ from tests.support.worlds import FREE, Totals, acked, advanced, chain, dealt, wo
 @pytest.mark.parametrize("buffer", [20.0, 50.0, 200.0])
 def test_a_full_queue_that_two_feed_unequally_keeps_its_executor_busy(buffer: float, step_s: float) -> None:
     spouts = [
-        ComponentWork(name, "spout", (task,), rate_per_s=rate) for task, name, rate in ((1, "a", 10.0), (2, "b", 200.0))
+        SimulatedComponent(name, "spout", (task,), rate_per_s=rate)
+        for task, name, rate in ((1, "a", 10.0), (2, "b", 200.0))
     ]
-    bolt = ComponentWork("c", "bolt", (3,), sleep_ms=10.0, buffer=buffer)
+    bolt = SimulatedComponent("c", "bolt", (3,), sleep_ms=10.0, buffer=buffer)
     edges = tuple(EdgeWork(spout.name, "default", "c", "shuffle") for spout in spouts)
     world, totals = (
-        world_of(TopologyWork("two", 1, (*spouts, bolt), edges), machines=1, slots=[Slot("m1", 6700)]),
+        world_of(SimulatedTopology("two", 1, (*spouts, bolt), edges), machines=1, slots=[Slot("m1", 6700)]),
         Totals(),
     )
     world.step_s = world.sample_s = step_s
@@ -40,9 +41,9 @@ def test_a_full_queue_that_two_feed_unequally_keeps_its_executor_busy(buffer: fl
 @pytest.mark.parametrize("step_s", [0.1, 1.0])
 def test_who_waits_for_a_full_queue_gets_as_much_of_its_room_as_any_other(step_s: float) -> None:
     """A spout of two executors, of which one has CPU for 30 tuples/s and one for 100; the bolt does 100."""
-    spout = ComponentWork("spout", "spout", (1, 2), cpu_ms=10.0)
-    bolt = ComponentWork("bolt", "bolt", (3,), sleep_ms=10.0, buffer=50.0)
-    work = TopologyWork("unequal", 2, (spout, bolt), (EdgeWork("spout", "default", "bolt", "shuffle"),))
+    spout = SimulatedComponent("spout", "spout", (1, 2), cpu_ms=10.0)
+    bolt = SimulatedComponent("bolt", "bolt", (3,), sleep_ms=10.0, buffer=50.0)
+    work = SimulatedTopology("unequal", 2, (spout, bolt), (EdgeWork("spout", "default", "bolt", "shuffle"),))
     world, totals = World([MachineSize("m1", 0.3), MachineSize("m2", 2.0)], FREE, 1000.0, 0), Totals()
     world.step_s = world.sample_s = step_s
     world.submit("x-1", work)
@@ -74,14 +75,17 @@ def _emitted_by_chains(noise: float, step_s: float) -> float:
     return totals.rate("spout", 1030, 1060)
 
 
-def burning(name: str, cpu_ms: Mapping[str, float], edges: Sequence[tuple[str, str]], tasks: int = 1) -> TopologyWork:
+def burning(
+    name: str, cpu_ms: Mapping[str, float], edges: Sequence[tuple[str, str]], tasks: int = 1
+) -> SimulatedTopology:
     """The first component is a spout that emits as fast as it can; queues have room for a hundred tuples."""
     components = tuple(
-        ComponentWork(each, "bolt" if number else "spout", tuple(range(1 + number * tasks, 1 + (number + 1) * tasks)),
+        SimulatedComponent(each, "bolt" if number else "spout", tuple(range(1 + number * tasks,
+             1 + (number + 1) * tasks)),
                       cpu_ms=cost, buffer=100.0)
         for number, (each, cost) in enumerate(cpu_ms.items())
     )  # fmt: skip
-    return TopologyWork(name, 1, components, tuple(EdgeWork(a, "default", b, "shuffle") for a, b in edges))
+    return SimulatedTopology(name, 1, components, tuple(EdgeWork(a, "default", b, "shuffle") for a, b in edges))
 
 
 def test_what_a_source_that_is_held_back_does_not_send_needs_no_cpu() -> None:
@@ -112,9 +116,9 @@ def test_what_others_leave_of_a_core_is_used_by_who_is_held_back(paced: float) -
 
 @pytest.mark.parametrize("busy", [2, 3, 5])
 def test_threads_of_others_get_no_more_than_the_machine_has(busy: int) -> None:
-    spout = ComponentWork("spout", "spout", (1,), sleep_ms=1.0, cpu_ms=2.0)
-    bolt = ComponentWork("bolt", "bolt", (2, 3), sleep_ms=20.0, cpu_ms=2.0, buffer=50.0)
-    work = TopologyWork("slow", 1, (spout, bolt), (EdgeWork("spout", "default", "bolt", "shuffle"),))
+    spout = SimulatedComponent("spout", "spout", (1,), sleep_ms=1.0, cpu_ms=2.0)
+    bolt = SimulatedComponent("bolt", "bolt", (2, 3), sleep_ms=20.0, cpu_ms=2.0, buffer=50.0)
+    work = SimulatedTopology("slow", 1, (spout, bolt), (EdgeWork("spout", "default", "bolt", "shuffle"),))
     world, totals = world_of(work, machines=1, cores=2.0, slots=[Slot("m1", 6700)]), Totals()
     world.loads["m1"] = Load(busy=busy)
     world.advance(1060, totals.take)

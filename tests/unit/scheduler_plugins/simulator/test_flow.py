@@ -14,7 +14,7 @@ from bench.simulator.page_load_by_theory import by_simulator, by_theory, page_lo
 from bench.simulator.star_by_events import STARS, Star, by_events, by_fluid
 from bench.simulator.tuple_by_tuple import Case, batch_interval, chains, shared_queues
 from scheduler_plugins.model import Slot
-from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, SimulationError, TopologyWork
+from scheduler_plugins.simulator.work import EdgeWork, SimulatedComponent, SimulatedTopology, SimulationError
 from tests.support.worlds import FREE, Totals, advanced, chain, dealt, world_of
 
 GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "ring")
@@ -67,17 +67,17 @@ def test_below_saturation_single_tasks_limit_what_a_shuffle_gives() -> None:
 def test_a_chain_with_the_rates_of_page_load_by_its_closed_form() -> None:
     """Five sources of 20/s, two filters that pass 0.8, two aggregators of 40.25 ms: 49.7/s out, and latency grows by
     1 - 49.7 / 64 = 0.224 s a second."""
-    aggregate = ComponentWork("aggregate", "bolt", (2, 3), sleep_ms=40.25)
+    aggregate = SimulatedComponent("aggregate", "bolt", (2, 3), sleep_ms=40.25)
     components = (
-        ComponentWork("spout", "spout", (1,), rate_per_s=100.0),
+        SimulatedComponent("spout", "spout", (1,), rate_per_s=100.0),
         aggregate,
-        ComponentWork("end", "bolt", (4,)),
+        SimulatedComponent("end", "bolt", (4,)),
     )
     edges = (
         EdgeWork("spout", "default", "aggregate", "shuffle", selectivity=0.64),
         EdgeWork("aggregate", "default", "end", "shuffle"),
     )
-    totals = advanced(TopologyWork("page_load", 1, components, edges), 300)
+    totals = advanced(SimulatedTopology("page_load", 1, components, edges), 300)
     assert totals.rate("end", 1200, 1300) == pytest.approx(2 / 0.04025, rel=1e-6)
     latency = {sample.end: sample.counters.latency_s.sum() / sample.counters.executed[sample.layout.sinks].sum()
                for sample in totals.samples if sample.end > 1100}  # fmt: skip
@@ -191,11 +191,11 @@ def test_routes_to_nowhere_are_refused(routes: tuple[tuple[tuple[int, float], ..
 
 def test_keys_that_are_skewed_saturate_their_task_first() -> None:
     components = (
-        ComponentWork("spout", "spout", (1,), rate_per_s=90.0),
-        ComponentWork("bolt", "bolt", (2, 3), sleep_ms=20.0),
+        SimulatedComponent("spout", "spout", (1,), rate_per_s=90.0),
+        SimulatedComponent("bolt", "bolt", (2, 3), sleep_ms=20.0),
     )
     edge = EdgeWork("spout", "default", "bolt", "fields", weights=(0.7, 0.3))
-    totals = advanced(TopologyWork("skewed", 1, components, (edge,)), 40)
+    totals = advanced(SimulatedTopology("skewed", 1, components, (edge,)), 40)
     assert totals.rate("bolt", 1020, 1040) == pytest.approx(50.0 + 0.3 * 90.0)
 
 
@@ -223,8 +223,8 @@ def test_sources_that_catch_up_are_late_and_sources_that_skip_miss() -> None:
 def test_a_cycle_is_refused_in_words() -> None:
     """Those on it are named, not those that it feeds."""
     components = (
-        ComponentWork("spout", "spout", (1,), rate_per_s=1.0),
-        *(ComponentWork(name, "bolt", (task,)) for task, name in enumerate("abc", start=2)),
+        SimulatedComponent("spout", "spout", (1,), rate_per_s=1.0),
+        *(SimulatedComponent(name, "bolt", (task,)) for task, name in enumerate("abc", start=2)),
     )
     edges = (
         EdgeWork("spout", "default", "a", "shuffle"),
@@ -235,7 +235,7 @@ def test_a_cycle_is_refused_in_words() -> None:
     with pytest.raises(
         SimulationError, match='topology round contains cycles in components "a,b"; the simulator has no'
     ):
-        TopologyWork("round", 1, components, edges)
+        SimulatedTopology("round", 1, components, edges)
 
 
 @pytest.mark.parametrize("case", chains(), ids=lambda case: case.name)

@@ -10,7 +10,7 @@ import pytest
 from scheduler_plugins.model import Slot
 from scheduler_plugins.service.samples import Samples
 from scheduler_plugins.simulator.lines import MachineLines, WorkerLines
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork
+from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedComponent, SimulatedTopology
 from scheduler_plugins.simulator.world import Sample, World
 from tests.support.worlds import Totals, chain, dealt, world_of
 
@@ -188,12 +188,12 @@ def test_skipped_tuples_are_missed_in_the_line_that_goes_on() -> None:
 def test_a_task_gets_what_comes_from_each_of_its_sources() -> None:
     """Three quarters of it from one, while a queue grows."""
     components = (
-        ComponentWork("a", "spout", (1,), rate_per_s=150.0),
-        ComponentWork("b", "spout", (2,), rate_per_s=50.0),
-        ComponentWork("sink", "bolt", (3, 4), sleep_ms=20.0),
+        SimulatedComponent("a", "spout", (1,), rate_per_s=150.0),
+        SimulatedComponent("b", "spout", (2,), rate_per_s=50.0),
+        SimulatedComponent("sink", "bolt", (3, 4), sleep_ms=20.0),
     )
     edges = (EdgeWork("a", "default", "sink", "shuffle"), EdgeWork("b", "other", "sink", "shuffle"))
-    here = Written(world_of(TopologyWork("joined", 1, components, edges))).until(60.0)
+    here = Written(world_of(SimulatedTopology("joined", 1, components, edges))).until(60.0)
     sources = here.sums("sources", "executed", by="component")
     assert sources["a"] / sources["b"] == pytest.approx(3.0, rel=0.02)
     assert here.sums("sources", "executed", by="stream")["other"] == sources["b"]

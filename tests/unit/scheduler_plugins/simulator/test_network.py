@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler_plugins.model import Slot
-from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, MachineSize, TopologyWork
+from scheduler_plugins.simulator.work import EdgeWork, MachineSize, SimulatedComponent, SimulatedTopology
 from scheduler_plugins.simulator.world import Assignment, World
 from tests.support.worlds import FREE, Totals, advanced, chain, world_of
 
@@ -42,17 +42,17 @@ def test_a_network_holds_back_threads_that_are_hardly_busy(rate: float, step_s: 
 def test_a_network_is_shared_fairly_between_who_sends_much_and_who_sends_little() -> None:
     """On m1 a source that is far behind sends to m2 and m3, and a bolt of another way passes on 100/s."""
     components = (
-        ComponentWork("much", "spout", (1,), rate_per_s=5000.0),
-        ComponentWork("little", "spout", (2,), rate_per_s=100.0),
-        ComponentWork("bolt", "bolt", (3,)),
-        ComponentWork("end", "bolt", (4, 5)),
+        SimulatedComponent("much", "spout", (1,), rate_per_s=5000.0),
+        SimulatedComponent("little", "spout", (2,), rate_per_s=100.0),
+        SimulatedComponent("bolt", "bolt", (3,)),
+        SimulatedComponent("end", "bolt", (4, 5)),
     )
     edges = (
         EdgeWork("much", "default", "end", "shuffle", tuple_bytes=1000.0),
         EdgeWork("little", "default", "bolt", "shuffle", tuple_bytes=1000.0),
         EdgeWork("bolt", "default", "end", "shuffle", tuple_bytes=1000.0),
     )
-    work = TopologyWork("two", 1, components, edges)
+    work = SimulatedTopology("two", 1, components, edges)
     world, totals = world_of(work, machines=3, bandwidth_mbit=8.0), Totals()
     m1, m2, m3 = (Slot(f"m{n}", 6700) for n in (1, 2, 3))
     world.assign("x-1", Assignment({"end": 2, "much": 1, "little": 1, "bolt": 1}, {1: m1, 2: m2, 3: m1, 4: m2, 5: m3}))
@@ -64,8 +64,13 @@ def test_a_network_is_shared_fairly_between_who_sends_much_and_who_sends_little(
 
 def test_a_machine_receives_no_more_than_its_bandwidth() -> None:
     """Two sources on m1 and m2, all for m3: each has half of what it may receive, and holds the rest back."""
-    components = (ComponentWork("spout", "spout", (1, 2), rate_per_s=4000.0), ComponentWork("bolt", "bolt", (3,)))
-    work = TopologyWork("to_one", 1, components, (EdgeWork("spout", "default", "bolt", "shuffle", tuple_bytes=1000.0),))
+    components = (
+        SimulatedComponent("spout", "spout", (1, 2), rate_per_s=4000.0),
+        SimulatedComponent("bolt", "bolt", (3,)),
+    )
+    work = SimulatedTopology(
+        "to_one", 1, components, (EdgeWork("spout", "default", "bolt", "shuffle", tuple_bytes=1000.0),)
+    )
     world, totals = world_of(work, machines=3, bandwidth_mbit=8.0), Totals()
     world.advance(world.now + 60, totals.take)
     received = [float(each.machines.received_bytes[2]) / (each.end - each.begin) for each in totals.samples]

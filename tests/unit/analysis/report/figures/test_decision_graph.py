@@ -8,11 +8,11 @@ from analysis.metrics.scale_decisions import ScaleDecision
 from analysis.report.figures import decision_graph, topology_graph
 from analysis.report.figures.decision_graph import DecisionGraph
 from topologies import catalogue
-from topologies.catalogue import Component, Edge
+from topologies.catalogue import ComponentSpec, EdgeSpec
 
 BEFORE = {"spout": 2, "centre": 2, "sink": 2}
-LINKS = (Edge("spout", "default", "centre", "shuffle"), Edge("centre", "default", "sink", "fields"))
-NODES = tuple(Component(name, "spout" if name == "spout" else "bolt", 4, 2, "") for name in BEFORE)
+LINKS = (EdgeSpec("spout", "default", "centre", "shuffle"), EdgeSpec("centre", "default", "sink", "fields"))
+NODES = tuple(ComponentSpec(name, "spout" if name == "spout" else "bolt", 4, 2, "") for name in BEFORE)
 
 
 def answer(run: int, variant: str = "stela", moved: dict[str, int] | None = None, **after: int) -> ScaleDecision:

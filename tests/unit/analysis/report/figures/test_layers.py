@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from analysis.report.figures.layers import Cell, Edge, Layers, layer_graph
+from analysis.report.figures.layers import Edge, GridCell, Layers, layer_graph
 from topologies import catalogue
 
 
@@ -54,7 +54,7 @@ def test_no_shipped_topology_has_crossings(name: str) -> None:
 
 def test_rows_are_centred() -> None:
     drawn = layer_graph(*shipped("diamond"))
-    assert drawn.cells["spout"] == Cell(0, 0)
+    assert drawn.cells["spout"] == GridCell(0, 0)
     assert [drawn.cells[f"bolt_{i}"].row for i in range(1, 5)] == [-1.5, -0.5, 0.5, 1.5]
 
 

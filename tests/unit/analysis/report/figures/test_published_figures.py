@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.claims.publications import Panel, PublishedFigure
+from analysis.claims.publications import PublishedFigure, PublishedPanel
 from analysis.report.figures import published_figures, renderer
-from analysis.report.figures.series_data import Line, RunNumber, SeriesData
+from analysis.report.figures.series_data import RateLine, RunNumber, SeriesData
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun
 
 EMITTED, BYTES = "published_emitted_per_s", "published_network_mb_per_s"
@@ -22,13 +22,13 @@ def data() -> SeriesData:
         metric: tuple(RunNumber(f"{v}-r{n}", v, n, x) for v, of in sides.items() for n, x in enumerate(of, 1))
         for metric, sides in NUMBERS.items()
     }
-    line = Line("even-r1", "even", (0.0,), (1.0,))
+    line = RateLine("even-r1", "even", (0.0,), (1.0,))
     return SeriesData(("even", "metis"), (line,), (), (), (), (), experiment="metis/payload", numbers=numbers)
 
 
 def figure(draw: str, *, simulated: bool = False) -> PublishedFigure:
     name = "metis/payload_machines" if simulated else "metis/payload"
-    return PublishedFigure("MP", "Bytes", "", (Panel(name, "Payload", draw, simulated=simulated),))
+    return PublishedFigure("MP", "Bytes", "", (PublishedPanel(name, "Payload", draw, simulated=simulated),))
 
 
 def test_changes_are_of_blocks_and_the_best_of_three_and_the_stated_number_stand_beside() -> None:
@@ -93,7 +93,7 @@ def test_what_is_stated_of_some_sizes_stands_there_and_a_bound_is_no_number() ->
         for variant, value in (("even", 10.0), ("metis", 20.0)) for point in range(1, len(sizes) + 1)
     )  # fmt: skip
     swept = SweepData("metis/payload_size", "t", "s", axes, 5, ("even", "metis"), {"e1": "x"}, runs, ())
-    panel = Panel("metis/payload_size", "Payload", "sweep_emitted_change", simulated=True)
+    panel = PublishedPanel("metis/payload_size", "Payload", "sweep_emitted_change", simulated=True)
     chart = published_figures.sweep_chart(PublishedFigure("MP", "Rate", "", (panel,)), {"metis/payload_size": swept})
     stated = [row for row in chart.rows() if str(row["mark"]).startswith("stated")]
     assert {row["mark"] for row in stated} == {"stated to be more than"}

@@ -10,11 +10,11 @@ import pytest
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import renderer
 from analysis.report.figures.catalogue import page_figure
-from analysis.report.figures.chart import Chart, ChartAxis, End, Panel, categories
-from analysis.report.figures.marks import Band, Bar, Dot, Line, Mark, Moment, Stroke, Text, Whisker, events, moments
-from analysis.report.figures.points import Column, Spot
+from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, End, categories
+from analysis.report.figures.marks import Band, Bar, Dot, LineMark, Mark, Moment, Stroke, Text, Whisker, events, moments
+from analysis.report.figures.points import PointColumn, Spot
 
-COLUMNS = (Column("time_s", "time", "s"), Column("word", "word", kind="word"))
+COLUMNS = (PointColumn("time_s", "time", "s"), PointColumn("word", "word", kind="word"))
 RED = "#D55E00"
 
 
@@ -23,11 +23,11 @@ def spot(x: float, y: float, word: str | None = "w", run_id: str = "", **more: A
 
 
 def chart(*marks: Mark, **settings: Any) -> Chart:
-    return Chart("a <title>", COLUMNS, [Panel(marks, **settings)], 2.0)
+    return Chart("a <title>", COLUMNS, [ChartPanel(marks, **settings)], 2.0)
 
 
 def line(*spots: Spot, name: str = "Stela") -> Chart:
-    return chart(Line(spots, RED, name, "run"))
+    return chart(LineMark(spots, RED, name, "run"))
 
 
 def document(of: Chart) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_points_lie_where_the_line_is_drawn() -> None:
 @pytest.mark.parametrize(
     "mark",
     [
-        Line([spot(0, 1), spot(1, 5)], RED, "a", "m"),
+        LineMark([spot(0, 1), spot(1, 5)], RED, "a", "m"),
         Dot([spot(0, 1), spot(1, 5, is_bound=True)], RED, "a", "m"),
         Whisker([spot(0, 1, end=3), spot(1, 5, end=9)], RED, "a", "m"),
         Stroke([spot(0, 1), spot(1, 5)], RED, "a", "m"),
@@ -80,7 +80,7 @@ def test_a_bound_is_hollow_and_its_bar_open() -> None:
 
 
 def test_what_is_only_drawn_is_told_nowhere() -> None:
-    band = chart(Band([spot(0, 1, end=2), spot(1, 2, end=3)], RED), Line([spot(0, 1), spot(1, 2)], RED))
+    band = chart(Band([spot(0, 1, end=2), spot(1, 2, end=3)], RED), LineMark([spot(0, 1), spot(1, 2)], RED))
     assert band.rows() == [] and renderer.draw(band).traces == ()
 
 
@@ -117,7 +117,7 @@ def test_a_figure_is_the_same_bytes_again() -> None:
 
 def test_panels_that_share_an_axis_show_all_of_each() -> None:
     panels = [
-        Panel([Line([spot(0, 1), spot(1, top)], RED, "a", "m")], f"p\n{top}", y=ChartAxis(has_zero=True))
+        ChartPanel([LineMark([spot(0, 1), spot(1, top)], RED, "a", "m")], f"p\n{top}", y=ChartAxis(has_zero=True))
         for top in (2, 9)
     ]
     drawing = renderer.draw(Chart("t", COLUMNS, panels, 2.0, 2, shares="xy", tells_panels=True))
@@ -127,7 +127,7 @@ def test_panels_that_share_an_axis_show_all_of_each() -> None:
 
 
 def test_an_empty_panel_says_why_and_a_hidden_one_nothing() -> None:
-    panels = [Panel(message="not run"), Panel(is_hidden=True, title="unseen")]
+    panels = [ChartPanel(message="not run"), ChartPanel(is_hidden=True, title="unseen")]
     svg = renderer.draw(Chart("t", COLUMNS, panels, 2.0, 2)).svg
     assert "not run" in svg and "unseen" not in svg and svg.count('<g id="axes_') == 1
 
@@ -160,7 +160,7 @@ def test_a_label_stands_left_of_its_line_where_the_panel_ends_too_soon_and_has_m
 def test_lines_end_below_the_labels_of_eleven_events(height_in: float, monkeypatch: pytest.MonkeyPatch) -> None:
     marks = [EventMark(60.0 * i, f"e{i}", "sine", f"a sine of the input rate in number {i}") for i in range(11)]
     x, y = ChartAxis(low=-60.0, high=172800.0), ChartAxis(low=0.0)
-    panel = Panel([Line([spot(0, 1), spot(9, 100)], RED, "a", "m"), events(marks)], x=x, y=y,
+    panel = ChartPanel([LineMark([spot(0, 1), spot(9, 100)], RED, "a", "m"), events(marks)], x=x, y=y,
                   ends=[End("a", RED, 100.0)], height_in=height_in)  # fmt: skip
     seen: list[tuple[float, float]] = []
 

@@ -9,13 +9,13 @@ from analysis.record.files import SeriesPaths
 from analysis.report.figures import style, throughput_timeline
 from analysis.report.figures.catalogue import FIGURES
 from analysis.report.figures.marks import Text
-from analysis.report.figures.series_data import EventTime, Level, Line, SeriesData, collect, order_variants
+from analysis.report.figures.series_data import EventTime, Level, RateLine, SeriesData, collect, order_variants
 from tests.support.series_by_hand import write_series
 from topologies import catalogue
 
 
-def line(run_id: str, *rates: float | None) -> Line:
-    return Line(run_id, run_id.partition("-")[0], tuple(-10.0 + 10 * i for i in range(len(rates))), rates)
+def line(run_id: str, *rates: float | None) -> RateLine:
+    return RateLine(run_id, run_id.partition("-")[0], tuple(-10.0 + 10 * i for i in range(len(rates))), rates)
 
 
 def data(variants: list[str], marks: tuple[EventMark, ...]) -> SeriesData:
@@ -123,7 +123,7 @@ def test_the_bar_of_convergence_times_is_no_median_of_horizons(
 
 
 def test_a_long_axis_is_in_hours_and_what_is_drawn_stays_in_seconds() -> None:
-    two_days = Line("stela-r1", "stela", tuple(600.0 * i for i in range(289)), (100.0,) * 289)
+    two_days = RateLine("stela-r1", "stela", tuple(600.0 * i for i in range(289)), (100.0,) * 289)
     chart = FIGURES["throughput"].chart(replace(data(["stela"], SCALE_IN), totals=(two_days,), due=()))
     assert chart is not None
     axis = chart.panels[0].x
