@@ -1,6 +1,6 @@
 """Comparison of two codes: is B better than A? Paired statistics over the blocks of one series, a sentence, and a page.
 
-question    the question: comparison.json
+question    the question: comparison.json, which the harness writes
 blocks      small tables -> both sides' values block by block, and the runs that do not count
 verdict     blocks -> rows (estimate, test, A/A floor) -> verdicts
 evaluation  all of it for one series, with A/A comparisons on record
@@ -12,12 +12,6 @@ page        comparison.html, with `drawings`
 
 from pathlib import Path
 
-from analysis.compare.evaluation import compare
-from analysis.compare.question import is_comparison
-from analysis.compare.result import PAGE, ComparisonResult, MetricRow, Verdict
-
-__all__ = ["ComparisonResult", "MetricRow", "Verdict", "compare", "is_comparison", "is_written", "write"]
-
 
 def write(series_dir: Path | str) -> Path:
     """Write comparison_result.json and comparison.html of an analysed series; returns the page's path."""
@@ -27,4 +21,6 @@ def write(series_dir: Path | str) -> Path:
 
 
 def is_written(series_dir: Path | str) -> bool:
+    from analysis.compare.result import PAGE
+
     return (Path(series_dir) / PAGE).is_file()

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from analysis.compare import drawings, sentence
 from analysis.compare.blocks import PairRuns
 from analysis.compare.evaluation import compare
-from analysis.compare.question import Side
+from analysis.compare.question import ComparedSide
 from analysis.compare.result import PAGE, RESULT, RUNS_FAILED, ComparisonResult, MetricKind, MetricRow, result_data
 from analysis.metrics import definitions
 from analysis.numerals import number
@@ -231,7 +231,7 @@ def _timelines(paths: SeriesPaths, found: ComparisonResult) -> list[Figure]:
 
 
 def _sides(found: ComparisonResult) -> Iterator[Block]:
-    def facts(side: Side) -> list[tuple[str, str]]:
+    def facts(side: ComparedSide) -> list[tuple[str, str]]:
         names = ("commit", "repository", "date", "subject")
         return [(name, value) for name in names if (value := getattr(side, name))]
 

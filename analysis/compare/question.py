@@ -1,28 +1,44 @@
-"""The question of a comparison: `comparison.json` beside the series."""
+"""A comparison on disk: `comparison.json` beside its series, which the harness writes and both read."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from analysis.errors import RecordError
-from analysis.record.files import read_json
-from barograph.errors import ConfigurationError
+from analysis.record.files import read_json, write_json_atomic
+from barograph.errors import ConfigurationError, ExperimentError
+from barograph.yaml_files import CLOSED, validated
 
 QUESTION_FILE = "comparison.json"
-DEFAULT_MOST_BLOCKS = 20  # looks of --until-certain if the budget is not in blocks
+LEVEL = 0.05
+DEFAULT_BLOCKS = 20  # looks of --until-certain if the budget is not in blocks
 
 
 @dataclass(frozen=True)
-class Side:
-    """A side; `code`: equal if two sides are the same code."""
+class Budget:
+    """The budget of a request: exactly one of the three. On disk `blocks` is that of the plan, too."""
+
+    blocks: int | None = None
+    seconds: float | None = None
+    usd: float | None = None
+
+
+@dataclass(frozen=True)
+class ComparedSide:
+    """A side as pages name it."""
 
     label: str
     commit: str
-    repository: str
-    subject: str
-    date: str
-    code: str
+    repository: str = ""
+    subject: str = ""
+    date: str = ""
+    scheduler: str = ""  # of a scheduler that is not ours, and its parameters
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def short(self) -> str:
@@ -30,8 +46,14 @@ class Side:
 
 
 @dataclass(frozen=True)
+class ComparedSides:
+    a: ComparedSide
+    b: ComparedSide
+
+
+@dataclass(frozen=True)
 class Pair:
-    """Two variants of the series that differ only in their code."""
+    """Two variants of the series that differ only in their code; `name`: of the variant that both are."""
 
     name: str
     a: str
@@ -40,23 +62,40 @@ class Pair:
 
 @dataclass(frozen=True)
 class Question:
-    """The question. `goal_percent`: the difference that must not be overlooked; `log`: commits between the sides, if
-    given; `topology`: the only one of several to compare."""
+    """The question. `goal_percent`: the difference that must not be overlooked; `topology`: the only one of several to
+    compare; `log`: commits between the sides, if known; `bisecting`: the search that asks, and its metric, if any."""
 
-    a: Side
-    b: Side
+    __pydantic_config__ = CLOSED
+
+    v: Literal[1]
+    sides: ComparedSides
     pairs: tuple[Pair, ...]
-    level: float
-    goal_percent: float
-    until_certain: bool
-    most_blocks: int
-    log: tuple[str, ...]
+    level: Annotated[float, Field(gt=0, lt=1)] = LEVEL
+    goal_percent: Annotated[float, Field(gt=0)] = 5.0
+    until_certain: bool = False
     topology: str | None = None
+    budget: Budget = Budget(blocks=DEFAULT_BLOCKS)
+    source: str = ""  # the experiment from which that of the comparison is derived
+    bisecting: Mapping[str, Any] | None = None
+    log: tuple[str, ...] = ()
+
+    @property
+    def a(self) -> ComparedSide:
+        return self.sides.a
+
+    @property
+    def b(self) -> ComparedSide:
+        return self.sides.b
+
+    @property
+    def most_blocks(self) -> int:
+        return self.budget.blocks or DEFAULT_BLOCKS
 
     @property
     def same_code(self) -> bool:
         """Return whether this is an A/A comparison, in which any difference is chance."""
-        return self.a.code == self.b.code
+        a, b = ((each.repository, each.commit, each.scheduler, each.parameters) for each in (self.a, self.b))
+        return a == b
 
 
 def is_comparison(series_dir: Path) -> bool:
@@ -72,32 +111,10 @@ def read_question(series_dir: Path) -> Question:
         )
     data = read_json(path)
     try:
-        return _parse_question(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(f"{path}: not a comparison of version 1 ({type(error).__name__}: {error})") from error
+        return validated(Question, data, source=str(path))
+    except ExperimentError as error:
+        raise RecordError(str(error)) from error
 
 
-def _parse_question(data: Mapping[str, Any]) -> Question:
-    if data["v"] != 1:
-        raise ValueError(f"v is {data['v']!r}")
-    level, goal = float(data["level"]), float(data["goal_percent"])
-    if not (0 < level < 1 and goal > 0):
-        raise ValueError(f"level is {level:g} (allowed: between 0 and 1), goal_percent {goal:g} (allowed: above 0)")
-    return Question(
-        a=_parse_side(data["sides"]["a"]),
-        b=_parse_side(data["sides"]["b"]),
-        pairs=tuple(Pair(pair["name"], pair["a"], pair["b"]) for pair in data["pairs"]),
-        level=level,
-        goal_percent=goal,
-        until_certain=bool(data["until_certain"]),
-        most_blocks=int((data.get("budget") or {}).get("blocks") or DEFAULT_MOST_BLOCKS),
-        log=tuple(str(line) for line in data.get("log") or ()),
-        topology=None if data.get("topology") is None else str(data["topology"]),
-    )
-
-
-def _parse_side(data: Mapping[str, Any]) -> Side:
-    repository, commit = str(data.get("repository") or ""), str(data["commit"])
-    code = " ".join(map(str, (repository, commit, data.get("scheduler") or "", data.get("parameters") or "")))
-    return Side(str(data["label"]), commit, repository, str(data.get("subject") or ""), str(data.get("date") or ""),
-                code)  # fmt: skip
+def write_question(series_dir: Path, question: Question) -> None:
+    write_json_atomic(series_dir / QUESTION_FILE, asdict(question))

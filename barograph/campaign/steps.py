@@ -275,10 +275,11 @@ def _analyse(series_dir: Path) -> Path:
 def _note_time(series: Series, begin_s: float, end_s: float) -> None:
     """Write a comparison's page once more, now with its wall time, which includes this analysis."""
     from analysis import compare
+    from analysis.compare.question import is_comparison
     from analysis.record import wall_time
-    from barograph.compare import record, stopping
+    from barograph.compare import stopping
 
-    if record.is_comparison(series.folder) and not is_simulated(series.experiment):  # simulated time is no wall time
+    if is_comparison(series.folder) and not is_simulated(series.experiment):  # simulated time is no wall time
         wall_time.write_wall_time(series.folder, stopping.wall_time(series, end_s, end_s - begin_s))
         if compare.is_written(series.folder):
             compare.write(series.folder)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from analysis.compare.question import Budget
 from analysis.compare.result import RESULT
 from analysis.errors import RecordError
 from analysis.nights.night_series import OF_TOPOLOGY
@@ -19,8 +20,8 @@ from barograph.cli.compare import open_comparison_on_terminal
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
-from barograph.compare.budget import FEWEST_BLOCKS, Budget
-from barograph.compare.comparison import Comparison, Question
+from barograph.compare.budget import FEWEST_BLOCKS
+from barograph.compare.comparison import Comparison, Demand
 from barograph.compare.difference import (
     NO_VERDICT,
     NOT_CALLED,
@@ -212,7 +213,7 @@ def _comparison(search: Bisection, commit: Commit) -> Comparison:
             a=request.good[:10], b=commit.short, experiment=request.experiment,
             variants=(about.variant.partition(OF_TOPOLOGY)[0],), blocks=request.blocks if simulated else None,
             testbed=request.testbed, options=request.options,
-            question=Question(not simulated, goal_percent=half, budget=Budget(blocks=request.blocks)),
+            demand=Demand(not simulated, half, Budget(blocks=request.blocks)),
             bisecting={"search": search.id, "variant": about.variant, "metric": about.metric, "event": about.event,
                        "half_width": half},
         )

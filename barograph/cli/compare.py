@@ -77,7 +77,7 @@ def compare(request: ComparisonRequest, console: Console, *, new: bool, rebuild:
 
 def resume_command(request: ComparisonRequest, comparison: Comparison) -> list[str]:
     """Return the command that resumes it, on the same commits even if branches have moved since."""
-    question = request.question
+    demand = request.demand
     sides = [
         text if side.foreign else side.code.commit
         for text, side in zip((request.a, request.b), comparison.sides.values(), strict=True)
@@ -85,17 +85,17 @@ def resume_command(request: ComparisonRequest, comparison: Comparison) -> list[s
     values = {
         "--experiment": request.experiment,
         "--variants": ",".join(request.variants) if request.variants else None,
-        "--topology": question.topology,
+        "--topology": demand.topology,
         "--blocks": request.blocks,
-        "--goal": f"{question.goal_percent:g}",
-        "--budget": budget_text(question.budget) if question.until_certain else None,
+        "--goal": f"{demand.goal_percent:g}",
+        "--budget": budget_text(demand.budget) if demand.until_certain else None,
         "--testbed": request.testbed,
     }
     words = [word for name, value in values.items() if value is not None for word in (name, str(value))]
     options = [
         word for key, value in (request.options or {}).items() for word in ("--option", f"{key}={json.dumps(value)}")
     ]
-    return ["barograph", "compare", *sides, *words, *options, *(["--until-certain"] if question.until_certain else [])]
+    return ["barograph", "compare", *sides, *words, *options, *(["--until-certain"] if demand.until_certain else [])]
 
 
 def open_comparison_on_terminal(

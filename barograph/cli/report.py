@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from analysis import session
+from analysis.compare.question import is_comparison
 from barograph.cli import explain
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.claims import show_claims
@@ -15,7 +16,6 @@ from barograph.cli.compare import show_comparison
 from barograph.cli.execution import headline
 from barograph.cli.signals import signals_as_interrupt
 from barograph.cli.terminal import say, stdout_console
-from barograph.compare.record import is_comparison
 from barograph.errors import ExperimentError, worst_exit
 from barograph.series.interruption import StepHung, limited
 from barograph.series.results import analyse_again, one_session, results, write_index

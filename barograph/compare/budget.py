@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
+from analysis.compare.question import DEFAULT_BLOCKS, Budget
 from barograph.errors import ExperimentError
 from barograph.plan import durations
-from barograph.plan.experiment import Experiment, TestbedChoice
+from barograph.plan.experiment import Experiment
 from barograph.testbeds.checks import testbed_without_options
 from barograph.testbeds.costs import cost
 from inventory import TESTBEDS
@@ -22,19 +22,7 @@ _PATTERN = re.compile(r"(?P<usd>\$)?\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>blocks
 _UNIT_S = {"h": 3600.0, "min": 60.0}
 
 
-@dataclass(frozen=True)
-class Budget:
-    """A budget: exactly one of the three is set."""
-
-    blocks: int | None = None
-    seconds: float | None = None
-    usd: float | None = None
-
-    def as_data(self) -> dict[str, Any]:
-        return {"blocks": self.blocks, "seconds": self.seconds, "usd": self.usd}
-
-
-DEFAULT_BUDGET = Budget(blocks=20)
+DEFAULT_BUDGET = Budget(blocks=DEFAULT_BLOCKS)
 
 
 def parse_budget(text: str) -> Budget:
@@ -60,7 +48,9 @@ def limit_cost(experiment: Experiment, budget: Budget) -> Experiment:
     name = experiment.testbed.name
     if name in TESTBEDS and not isinstance(testbed_without_options(name), SupportsPricing):
         raise _free_testbed_error(experiment, budget.usd)
-    return replace(experiment, testbed=_with_usd(experiment.testbed, budget.usd))
+    options = {**experiment.testbed.options.get(name, {}), "budget_usd": budget.usd}
+    testbed = replace(experiment.testbed, options={**experiment.testbed.options, name: options})
+    return replace(experiment, testbed=testbed)
 
 
 def most_blocks(experiment: Experiment, block: int, budget: Budget, pricing: SupportsPricing | None) -> int:
@@ -71,7 +61,14 @@ def most_blocks(experiment: Experiment, block: int, budget: Budget, pricing: Sup
     """
     ceiling = MOST_RUNS // block
     if budget.usd is not None:
-        blocks, need = _for_money(experiment, block, budget.usd, pricing)
+        if pricing is None:
+            raise _free_testbed_error(experiment, budget.usd)
+
+        def most_usd(blocks: int) -> float:
+            return cost(experiment, blocks * block, durations.DEFAULT_OVERHEAD, pricing).longest.total_usd
+
+        blocks = bisect_right(range(1, ceiling + 1), budget.usd, key=most_usd)
+        need = f"${most_usd(FEWEST_BLOCKS) + 0.01:.2f}"
     elif budget.seconds is not None:
         block_s = block * durations.run_s(experiment, replace(durations.DEFAULT_OVERHEAD, run_s=0.0, boot_s=0.0))
         blocks, need = int(budget.seconds // block_s), f"at least {FEWEST_BLOCKS * block_s / 60:.0f} min"
@@ -94,23 +91,8 @@ def budget_text(budget: Budget) -> str:
     return f"{budget.blocks} block{'s' * (budget.blocks != 1)}"
 
 
-def _for_money(experiment: Experiment, block: int, usd: float, pricing: SupportsPricing | None) -> tuple[int, str]:
-    if pricing is None:
-        raise _free_testbed_error(experiment, usd)
-
-    def most_usd(blocks: int) -> float:
-        return cost(experiment, blocks * block, durations.DEFAULT_OVERHEAD, pricing).longest.total_usd
-
-    return bisect_right(range(1, MOST_RUNS // block + 1), usd, key=most_usd), f"${most_usd(FEWEST_BLOCKS) + 0.01:.2f}"
-
-
 def _free_testbed_error(experiment: Experiment, usd: float) -> ExperimentError:
     return ExperimentError(
         f"budget is ${usd:g}, but machines of testbed {experiment.testbed.name} cost nothing; give blocks or a time,"
         " such as `20 blocks` or `2h`"
     )
-
-
-def _with_usd(choice: TestbedChoice, usd: float) -> TestbedChoice:
-    mine = {**choice.options.get(choice.name, {}), "budget_usd": usd}
-    return replace(choice, options={**choice.options, choice.name: mine})

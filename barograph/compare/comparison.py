@@ -1,40 +1,97 @@
-"""The experiment of a comparison: every variant on both sides, in the same blocks on the same machines. Pure."""
+"""The experiment of a comparison: every variant on both sides, in the same blocks on the same machines. Pure, but for
+the YAML file of a scheduler.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, StringConstraints
+
+from analysis.compare.question import Budget, Pair
 from analysis.record.files import COMPARISONS
-from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, Budget, budget_text
-from barograph.compare.sides import LETTERS, Letter, Side
+from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, budget_text
 from barograph.errors import ExperimentError
-from barograph.plan.experiment import FOREIGN, WHOLE_CLUSTER, Experiment, TopologyChanges, Variant, from_data
+from barograph.plan.experiment import FOREIGN, WHOLE_CLUSTER, Code, Experiment, TopologyChanges, Variant, from_data
 from barograph.plan.simulation import is_simulated
+from barograph.yaml_files import Strict, Text, read_yaml, validated
 
-LEVEL = 0.05
+Letter = Literal["a", "b"]
+LETTERS: tuple[Letter, Letter] = ("a", "b")
+ENDINGS = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
-class Question:
-    """The required certainty of the answer, and its budget."""
+class Side:
+    """Code that decides; `parameters` only for a foreign scheduler, which replaces every variant."""
+
+    code: Code
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def foreign(self) -> bool:
+        return bool(self.code.scheduler)
+
+
+class _Foreign(Strict):
+    label: Annotated[str, StringConstraints(min_length=1, max_length=60, strip_whitespace=True)]
+    repository: Text | None = None
+    ref: Text | None = None
+    build: list[Text] = Field(default_factory=list)
+    jar: Text
+    scheduler: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
+    conf: Annotated[dict[str, Any], Field(default_factory=dict)]
+    rebalance: bool = False
+
+
+def read_side(said: str) -> Side:
+    """Return a side as a user names it: a git ref of this repository (`code.commit` is still the ref), or a YAML file
+    of a scheduler. Raises ExperimentError."""
+    if not said.strip():
+        raise ExperimentError("a side of the comparison is empty; give a git ref such as main, or a YAML file")
+    if not said.endswith(ENDINGS):
+        return Side(Code(said.strip(), said.strip()))
+    path = Path(said)
+    if not path.is_file():
+        raise ExperimentError(
+            f"{path}: no such file; a side is a git ref, or a YAML file of a scheduler (docs/comparing.md)"
+        )
+    model = validated(_Foreign, read_yaml(path), source=said)
+    parameters = {"conf": model.conf, "rebalance": model.rebalance}
+    if model.repository is not None and model.ref is not None:
+        folder = path.parent / Path(model.repository).expanduser()  # relative to the file, or else a URL for git
+        is_folder = model.repository.startswith((".", "/", "~")) or folder.is_dir()
+        repository = str(folder.resolve()) if is_folder else model.repository
+        return Side(
+            Code(model.label, model.ref, repository, tuple(model.build), model.jar, model.scheduler), parameters
+        )
+    if model.repository or model.ref or model.build:
+        raise ExperimentError(
+            f"{path}: repository and ref belong together; a jar without git has neither, and no build"
+        )
+    jar = str(path.parent / Path(model.jar).expanduser())
+    return Side(Code(model.label, jar=jar, scheduler=model.scheduler), parameters)
+
+
+def labels(a: Side, b: Side) -> dict[Letter, str]:
+    """Return names that tell the sides apart, also where somebody compares something with itself."""
+    if a.code.label != b.code.label:
+        return {"a": a.code.label, "b": b.code.label}
+    return {"a": f"{a.code.label} (A)", "b": f"{b.code.label} (B)"}
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The required certainty of the answer, its budget, and of several topologies the one asked about."""
 
     until_certain: bool = False
-    goal_percent: float = 5.0  # half of the interval's width
+    goal_percent: float = 5.0
     budget: Budget = DEFAULT_BUDGET
-    level: float = LEVEL
-    topology: str | None = None  # the one topology asked about, of several
-
-    def as_data(self) -> dict[str, Any]:
-        of = {} if self.topology is None else {"topology": self.topology}
-        return {
-            "level": self.level,
-            "goal_percent": self.goal_percent,
-            "until_certain": self.until_certain,
-            **of,
-        }
+    topology: str | None = None
 
 
 def require_topology(experiment: Experiment, topology: str | None) -> None:
@@ -45,22 +102,13 @@ def require_topology(experiment: Experiment, topology: str | None) -> None:
         raise ExperimentError(f"--topology is {topology!r}; {experiment.name} has {', '.join(topologies)}")
 
 
-def require_answerable(experiment: Experiment, question: Question) -> None:
+def require_answerable(experiment: Experiment, demand: Demand) -> None:
     """Raise ExperimentError for --until-certain of simulated runs."""
-    if question.until_certain and is_simulated(experiment):
+    if demand.until_certain and is_simulated(experiment):
         raise ExperimentError(
             "--until-certain is for runs on machines: simulated ones differ by their seeds alone, and enough of them"
             " would make any difference certain; say with --blocks how many seeds there are to be"
         )
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two variants of the derived experiment, identified by the name of their common variant."""
-
-    name: str
-    a: str
-    b: str
 
 
 @dataclass(frozen=True)
@@ -71,22 +119,12 @@ class Comparison:
     source: str  # the experiment from which it is derived
     sides: Mapping[Letter, Side]
     pairs: tuple[Pair, ...]
-    question: Question
+    demand: Demand
     bisecting: Mapping[str, Any] | None = None
 
 
-def comparison_name(experiment: str) -> str:
-    """Return `compare/<family>_<name>`."""
-    return f"{COMPARISONS}/{experiment.replace('/', '_')}"
-
-
 def derive(
-    source: Experiment,
-    a: Side,
-    b: Side,
-    blocks: int,
-    question: Question,
-    bisecting: Mapping[str, Any] | None = None,
+    source: Experiment, a: Side, b: Side, blocks: int, demand: Demand, bisecting: Mapping[str, Any] | None = None
 ) -> Comparison:
     """Derive the comparison. `source` has the requested variants, testbed and durations; the sides are resolved to
     commits.
@@ -94,26 +132,24 @@ def derive(
     Raises ExperimentError where the derived experiment would not be valid.
     """
     sides: dict[Letter, Side] = {"a": a, "b": b}
-    if not 0 < question.goal_percent < inf:
-        raise ExperimentError(f"goal is {question.goal_percent:g}; allowed: percent above 0, such as 5")
+    if not 0 < demand.goal_percent < inf:
+        raise ExperimentError(f"goal is {demand.goal_percent:g}; allowed: percent above 0, such as 5")
     if blocks < FEWEST_BLOCKS:
         raise ExperimentError(f"blocks is {blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")
     experiment = replace(
         source,
-        name=comparison_name(source.name),
+        name=f"{COMPARISONS}/{source.name.replace('/', '_')}",
         title=f"{source.title}: two codes side by side",
-        variants=tuple(variant for letter in LETTERS for variant in _variants(source, letter, sides[letter])),
+        variants=tuple(variant for letter, side in sides.items() for variant in _variants(source, letter, side)),
         repetitions=blocks,
         claims=(),
     )
-    return Comparison(
-        from_data(experiment.as_data(), "as asked for"), source.name, sides, _pairs(source, a, b), question, bisecting
-    )
-
-
-def block_size(source: Experiment, a: Side, b: Side) -> int:
-    """Return the number of runs in a block."""
-    return sum(1 if side.foreign else len(source.variants) for side in (a, b))
+    # A foreign scheduler has one run a block, which is in every pair; two of them are one pair.
+    names = [FOREIGN] if a.foreign and b.foreign else [each.name for each in source.variants]
+    pairs = (Pair(name, *(f"{FOREIGN if sides[letter].foreign else name}_{letter}" for letter in LETTERS))
+             for name in names)  # fmt: skip
+    derived = from_data(experiment.as_data(), "as asked for")
+    return Comparison(derived, source.name, sides, tuple(pairs), demand, bisecting)
 
 
 def remarks(comparison: Comparison) -> tuple[str, ...]:
@@ -132,11 +168,11 @@ def remarks(comparison: Comparison) -> tuple[str, ...]:
             " simulator, and its answer has no verdict"
         )
     texts += [f"{side.code.label} stands for every variant of {comparison.source}" for side in (a, b) if side.foreign]
-    if comparison.question.until_certain:
-        limit = f"they are enough to find a difference of {comparison.question.goal_percent:g} % or to rule it out"
+    if comparison.demand.until_certain:
+        limit = f"they are enough to find a difference of {comparison.demand.goal_percent:g} % or to rule it out"
         if (asks := comparison.bisecting) is not None:
             limit = f"the interval of {asks['metric']} ({asks['event']}) is ±{asks['half_width']:.3g} or narrower"
-        texts.append(f"blocks are added until {limit}, within {budget_text(comparison.question.budget)}")
+        texts.append(f"blocks are added until {limit}, within {budget_text(comparison.demand.budget)}")
     return tuple(texts)
 
 
@@ -156,14 +192,3 @@ def _common_topology(source: Experiment) -> TopologyChanges | None:
                 " ours stands for both; choose variants of one topology"
             )
     return sample.topology
-
-
-def _pairs(source: Experiment, a: Side, b: Side) -> tuple[Pair, ...]:
-    """Return the pairs. A foreign scheduler has one run a block, which is in every pair."""
-    if a.foreign and b.foreign:
-        return (Pair(FOREIGN, f"{FOREIGN}_a", f"{FOREIGN}_b"),)
-
-    def name(variant: Variant, letter: Letter, side: Side) -> str:
-        return f"{FOREIGN if side.foreign else variant.name}_{letter}"
-
-    return tuple(Pair(each.name, name(each, "a", a), name(each, "b", b)) for each in source.variants)

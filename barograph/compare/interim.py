@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis import pipeline
+from analysis.compare.question import read_question
 from analysis.record.files import SeriesPaths, write_json_atomic
-from barograph.compare import record
 from barograph.series.series import read_series
 from barograph.testbeds.checks import place_of
 
@@ -31,22 +31,16 @@ def main(arguments: list[str]) -> int:
     from barograph.compare.difference import is_narrow_enough
 
     series_dir = Path(arguments[0])
-    _give_way(series_dir)
+    if place_of(read_series(series_dir).experiment.testbed) == "this_box":  # elsewhere its runs would wait for it
+        os.nice(NICENESS)
     # A/A comparisons on record widen the last answer's floor, but do not decide whether more blocks are needed.
     result = compare(_analyse(series_dir), on_record={})
     certain, why = result.certain, result.why
-    if bisecting := record.read(series_dir)["bisecting"]:
+    if bisecting := read_question(series_dir).bisecting:
         certain, why = is_narrow_enough(bisecting, result_data(result)["rows"])  # a search needs one metric
     answer = {"v": 1, "certain": certain, "why": why, "sentence": result.sentence}
     write_json_atomic(series_dir / pipeline.INCREMENTAL_FOLDER / "answer.json", answer)
     return 0
-
-
-def _give_way(series_dir: Path) -> None:
-    """Lower the priority beside measurements only: on a busy box it would get hardly any time, and the runs wait for
-    it."""
-    if place_of(read_series(series_dir).experiment.testbed) == "this_box":
-        os.nice(NICENESS)
 
 
 def _analyse(series_dir: Path) -> Path:

@@ -12,15 +12,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from analysis.compare.question import is_comparison
 from barograph.code.refs import resolve_code
 from barograph.compare import record
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, limit_cost, most_blocks, parse_budget
-from barograph.compare.comparison import Comparison, Question, block_size, derive, require_answerable, require_topology
-from barograph.compare.sides import ENDINGS, LETTERS, Side, read_side
+from barograph.compare.comparison import (
+    ENDINGS,
+    LETTERS,
+    Comparison,
+    Demand,
+    derive,
+    read_side,
+    require_answerable,
+    require_topology,
+)
 from barograph.errors import ExperimentError
 from barograph.machines import holdings
 from barograph.machines.opening import open_checked
-from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.plan.experiment import load, with_changes
 from barograph.series import hold
 from barograph.series.series import newest_series, series_of_dag_run
 from barograph.settings import ROOT
@@ -40,22 +49,32 @@ class ComparisonRequest:
     blocks: int | None = None  # None: the experiment's repetitions
     testbed: str | None = None
     options: Mapping[str, Any] | None = None  # of the testbed
-    question: Question = field(default_factory=Question)
+    demand: Demand = field(default_factory=Demand)
     bisecting: Mapping[str, Any] | None = None
 
 
 def comparison_request(answers: Mapping[str, Any]) -> ComparisonRequest:
     """Return the request of a form's answers, or of command-line options. Raises ExperimentError for contradictions."""
     variants: Sequence[str] | None = answers["variants"]
+    until_certain, budget, blocks = bool(answers["until_certain"]), answers["budget"], answers["blocks"]
+    if budget and not until_certain:
+        raise ExperimentError(f"budget is {budget!r}, which is for --until-certain; without it give --blocks")
+    if until_certain and blocks is not None:
+        raise ExperimentError(
+            f"blocks is {blocks} with --until-certain, which decides how many blocks are needed;"
+            f" limit them with --budget '{blocks} blocks'"
+        )
+    goal = 5.0 if answers["goal_percent"] is None else float(answers["goal_percent"])
+    limit = parse_budget(budget) if budget else DEFAULT_BUDGET
     return ComparisonRequest(
         a=answers["a"],
         b=answers["b"],
         experiment=answers["experiment"],
         variants=tuple(variants) if variants else None,
-        blocks=answers["blocks"],
+        blocks=blocks,
         testbed=answers["testbed"],
         options=answers["options"] or None,
-        question=_question(answers),
+        demand=Demand(until_certain, goal, limit, answers.get("topology") or None),
     )
 
 
@@ -65,35 +84,20 @@ def with_registered_sides(answers: Mapping[str, Any]) -> dict[str, Any]:
 
     Such a file runs commands: a user of the form can only choose among those in SCHEDULERS.
     """
-    return {**answers, **{letter: _registered(letter, str(answers[letter])) for letter in LETTERS}}
-
-
-def _registered(letter: str, said: str) -> str:
-    if not said.strip().endswith(ENDINGS):
-        return said
     files = {path.name: path for path in sorted(SCHEDULERS.glob("*")) if path.name.endswith(ENDINGS)}
-    file = files.get(said.strip())
-    if file is None or not file.resolve().is_relative_to(SCHEDULERS.resolve()):
-        raise ExperimentError(
-            f"{letter} is {said!r}; allowed in a form: a branch, a tag or a commit of this repository, or a file of"
-            f" {SCHEDULERS}, by its name: {', '.join(files) or 'none is there yet'}; put the file there, or name it to"
-            " `barograph compare`"
-        )
-    return str(file)
-
-
-def _question(answers: Mapping[str, Any]) -> Question:
-    until_certain, budget = bool(answers["until_certain"]), answers["budget"]
-    goal = 5.0 if answers["goal_percent"] is None else float(answers["goal_percent"])
-    if budget and not until_certain:
-        raise ExperimentError(f"budget is {budget!r}, which is for --until-certain; without it give --blocks")
-    if until_certain and answers["blocks"] is not None:
-        raise ExperimentError(
-            f"blocks is {answers['blocks']} with --until-certain, which decides how many blocks are needed;"
-            f" limit them with --budget '{answers['blocks']} blocks'"
-        )
-    budget = parse_budget(budget) if budget else DEFAULT_BUDGET
-    return Question(until_certain, goal, budget, topology=answers.get("topology") or None)
+    sides: dict[str, str] = {letter: str(answers[letter]) for letter in LETTERS}
+    for letter, text in sides.items():
+        if not text.strip().endswith(ENDINGS):
+            continue
+        file = files.get(text.strip())
+        if file is None or not file.resolve().is_relative_to(SCHEDULERS.resolve()):
+            raise ExperimentError(
+                f"{letter} is {text!r}; allowed in a form: a branch, a tag or a commit of this repository, or a file of"
+                f" {SCHEDULERS}, by its name: {', '.join(files) or 'none is there yet'}; put the file there, or name it"
+                " to `barograph compare`"
+            )
+        sides[letter] = str(file)
+    return {**answers, **sides}
 
 
 def open_comparison(request: ComparisonRequest, *, new: bool, again: bool = False, rebuild: bool = False) -> Path:
@@ -109,29 +113,25 @@ def open_comparison(request: ComparisonRequest, *, new: bool, again: bool = Fals
 def plan_comparison(request: ComparisonRequest) -> Comparison:
     """Return the planned comparison: names looked up, refs resolved to commits; nothing is built. Raises
     ExperimentError."""
+    demand = request.demand
     changes = {"variants": request.variants, "testbed": request.testbed, "options": request.options}
-    source = limit_cost(with_changes(load(request.experiment), changes), request.question.budget)
-    require_answerable(source, request.question)
-    require_topology(source, request.question.topology)
+    source = limit_cost(with_changes(load(request.experiment), changes), demand.budget)
+    require_answerable(source, demand)
+    require_topology(source, demand.topology)
     testbed_of(source.testbed)  # an unknown name need not wait for a build
-    a, b = (_resolve_side(read_side(text)) for text in (request.a, request.b))
-    return derive(source, a, b, _blocks(request, source, a, b), request.question, request.bisecting)
+    a, b = (replace(side, code=resolve_code(side.code)) for side in map(read_side, (request.a, request.b)))
+    if demand.until_certain:
+        runs = sum(1 if side.foreign else len(source.variants) for side in (a, b))
+        blocks = most_blocks(source, runs, demand.budget, holdings.pricing_of(source))
+    else:
+        blocks = max(FEWEST_BLOCKS, source.repetitions) if request.blocks is None else request.blocks
+    return derive(source, a, b, blocks, demand, request.bisecting)
 
 
 def reopen_comparison(comparison: Comparison, *, new: bool, again: bool = False) -> None:
     """Reopen a series that sufficed for an easier question and has runs to do for this one; not if `new`."""
     repeated = series_of_dag_run(comparison.experiment) if again else None
     series = repeated or (None if new else newest_series(comparison.experiment))
-    if series is not None and series.is_sufficient() and record.is_comparison(series.folder):
+    if series is not None and series.is_sufficient() and is_comparison(series.folder):
         with hold.held(series.folder):
             record.write(series.folder, comparison)
-
-
-def _resolve_side(side: Side) -> Side:
-    return replace(side, code=resolve_code(side.code))
-
-
-def _blocks(request: ComparisonRequest, source: Experiment, a: Side, b: Side) -> int:
-    if not request.question.until_certain:
-        return request.blocks if request.blocks is not None else max(FEWEST_BLOCKS, source.repetitions)
-    return most_blocks(source, block_size(source, a, b), request.question.budget, holdings.pricing_of(source))

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from analysis import pipeline
+from analysis.compare.question import Pair, Question, is_comparison, read_question
 from analysis.record.files import SeriesPaths, append_line, parsed_lines, read_json
 from analysis.record.wall_time import WallTime
 from barograph.child_processes import ChildProcess
 from barograph.compare import record
-from barograph.compare.budget import FEWEST_BLOCKS, Budget, budget_text
+from barograph.compare.budget import FEWEST_BLOCKS, budget_text
 from barograph.errors import BarographError, message_of
 from barograph.machines import holdings
 from barograph.plan import durations
@@ -66,9 +67,9 @@ def total_time_s(series: Series) -> float:
 def wall_time(series: Series, now_s: float, analysis_s: float) -> WallTime:
     """Return the wall time of the current execution."""
     mine = [run for run in _attempts(series.folder) if is_of_execution(run, series.opened_s)]
-    watched_s = sum(_observation_s(run) for run in mine)
-    checks_s = sum(line["seconds"] for line in read_checks(series.folder, series.opened_s))
     runs_s = sum(map(_duration_s, mine))
+    watched_s = sum(max(0.0, _duration_s(run) - _overhead_s(run)) for run in mine)
+    checks_s = sum(line["seconds"] for line in read_checks(series.folder, series.opened_s))
     wall_s = max(now_s - series.opened_s, runs_s + checks_s + analysis_s)  # also where the clock was set back
     return WallTime(wall_s, watched_s, runs_s - watched_s, checks_s, analysis_s, len(mine))
 
@@ -85,10 +86,11 @@ def _duration_s(run: dict[str, Any]) -> float:
     return max(0.0, float(run["ended_s"]) - float(run["started_s"]))
 
 
-def _observation_s(run: dict[str, Any]) -> float:
+def _overhead_s(run: dict[str, Any]) -> float:
+    """Return the time beside its watch; all of it for a run that does not say."""
     with suppress(KeyError, TypeError):
-        return _duration_s(run) - min(_duration_s(run), overhead_of(run))
-    return 0.0
+        return overhead_of(run)
+    return _duration_s(run)
 
 
 log = logging.getLogger(__name__)
@@ -117,42 +119,35 @@ class Stop:
 
 def check_after_run(series: Series) -> None:
     """Check after each run, and mark a sufficient series; an error here never stops the runs."""
-    if series.is_sufficient() or not record.is_comparison(series.folder):
+    if series.is_sufficient() or not is_comparison(series.folder):
         return
-    document = record.read(series.folder)
-    if not document["until_certain"]:
+    question = read_question(series.folder)
+    if not question.until_certain:
         return
     blocks = whole_blocks(series.plan(), series.complete() | series.current_attempts())
-    goal = document["goal_percent"]
+    goal = question.goal_percent
     checked = [line["blocks"] for line in read_checks(series.folder) if line["goal_percent"] == goal]
     if blocks < FEWEST_BLOCKS or blocks <= max(checked, default=0):
         return
     progress = ProgressFile(series.folder)
     progress.tell("phase", phase="between_blocks", expected_s=30)
-    stop, text = _check_block(series, document, blocks)
-    progress.tell("message", text=f"after {blocks} blocks: {text}")
-    # At the end of the plan there is nothing to stop, and runs lost by accident can still be measured again.
-    if stop is not None and (stop.why != "budget" or series.next_run() is not None):
-        record.mark_sufficient(series.folder, stop.why, blocks, stop.said)
-        progress.tell("message", text=f"enough after {blocks} blocks: {stop.said}")
-
-
-def _check_block(series: Series, document: Mapping[str, Any], blocks: int) -> tuple[Stop | None, str]:
-    begin_s = time.time()
-    answer: InterimAnswer | None = None
+    begin_s, answer = time.time(), None
     try:
         answer = run_interim_analysis(series.folder)
         text = answer.why or answer.sentence
     except Exception as error:  # noqa: BLE001 - measuring goes on; the budget ends it
         text = f"not analysed: {message_of(error)}"
         log.warning("the analysis between two blocks failed: %s", message_of(error))
-    seconds = time.time() - begin_s
-    facts = {"goal_percent": document["goal_percent"], "certain": answer is not None and answer.certain, "said": text}
-    facts["opened_s"] = series.opened_s
-    facts["sentence"] = answer.sentence if answer is not None else None
-    note_check(series.folder, begin_s, blocks, seconds, **facts)
-    stop = decide(answer, failing_sides(series, document), budget_exhaustion(series, document, blocks))
-    return stop, text
+    note_check(
+        series.folder, begin_s, blocks, time.time() - begin_s, goal_percent=goal, said=text, opened_s=series.opened_s,
+        certain=answer is not None and answer.certain, sentence=answer.sentence if answer is not None else None,
+    )  # fmt: skip
+    stop = decide(answer, failing_sides(series, question), budget_exhaustion(series, question, blocks))
+    progress.tell("message", text=f"after {blocks} blocks: {text}")
+    # At the end of the plan there is nothing to stop, and runs lost by accident can still be measured again.
+    if stop is not None and (stop.why != "budget" or series.next_run() is not None):
+        record.mark_sufficient(series.folder, stop.why, blocks, stop.said)
+        progress.tell("message", text=f"enough after {blocks} blocks: {stop.said}")
 
 
 def decide(answer: InterimAnswer | None, failed: str | None, spent: str | None) -> Stop | None:
@@ -170,16 +165,16 @@ def whole_blocks(plan: Collection[PlannedRun], done: Collection[str]) -> int:
     return min(blocks, default=max((run.block for run in plan), default=0) + 1) - 1
 
 
-def failing_sides(series: Series, document: Mapping[str, Any]) -> str | None:
+def failing_sides(series: Series, question: Question) -> str | None:
     """Return the failures where no pair has two sides that ever ran: the system under test failed in every run of a
     side."""
     runs = [run for plan_entry in series.plan() if (run := read_run(series.run_folder(plan_entry.run_id))) is not None]
-    hopeless = [name for pair in document["pairs"] if (name := _failing_variant(pair, runs)) is not None]
-    return "; ".join(dict.fromkeys(hopeless)) if len(hopeless) == len(document["pairs"]) else None
+    hopeless = [name for pair in question.pairs if (name := _failing_variant(pair, runs)) is not None]
+    return "; ".join(dict.fromkeys(hopeless)) if len(hopeless) == len(question.pairs) else None
 
 
-def _failing_variant(pair: Mapping[str, str], runs: Collection[Mapping[str, Any]]) -> str | None:
-    for variant in (pair["a"], pair["b"]):
+def _failing_variant(pair: Pair, runs: Collection[Mapping[str, Any]]) -> str | None:
+    for variant in (pair.a, pair.b):
         mine = [run for run in runs if run["variant"]["name"] == variant]
         blames = [(run.get("failure") or {}).get("blame") for run in mine]
         if len(mine) >= FEWEST_BLOCKS and all(blame == "system_under_test" for blame in blames):
@@ -187,9 +182,9 @@ def _failing_variant(pair: Mapping[str, str], runs: Collection[Mapping[str, Any]
     return None
 
 
-def budget_exhaustion(series: Series, document: Mapping[str, Any], blocks: int) -> str | None:
+def budget_exhaustion(series: Series, question: Question, blocks: int) -> str | None:
     """Return why no further block fits the budget; None where one does."""
-    budget = Budget(**document["budget"])
+    budget = question.budget
     if blocks >= series.experiment.repetitions:
         return f"the budget of {budget_text(budget)} holds no further block"
     if budget.seconds is not None:

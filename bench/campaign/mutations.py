@@ -29,7 +29,7 @@ from unittest.mock import patch
 
 import yaml
 
-from barograph.compare.sides import read_side
+from barograph.compare.comparison import read_side
 from barograph.errors import blame_of, message_of
 from barograph.nights.suite import parse_suite
 from barograph.plan import durations

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from analysis.compare.blocks import Block, LostRun, MetricBlocks, PairRuns, SideRuns, Value
 from analysis.compare.evaluation import evaluate
-from analysis.compare.question import Pair, Question, Side
+from analysis.compare.question import Budget, ComparedSide, ComparedSides, Pair, Question
 from analysis.compare.result import RUNS_FAILED, ComparisonResult, Verdict
 from analysis.compare.verdict import level_of_one_check
 from analysis.record.event_timeline import event_id_of
@@ -214,8 +214,9 @@ def _side_runs(name: str, failed: Sequence[int], numbers: Iterable[int]) -> Side
 
 
 def question(goal_percent: float = 5.0) -> Question:
-    a, b = (Side(label, label, "", "", "", label) for label in LABELS)
-    return Question(a, b, (Pair("drawn", "a", "b"),), LEVEL, goal_percent, False, BLOCKS[-1], ())
+    a, b = (ComparedSide(label, label) for label in LABELS)
+    pairs = (Pair("drawn", "a", "b"),)
+    return Question(1, ComparedSides(a, b), pairs, LEVEL, goal_percent, budget=Budget(blocks=BLOCKS[-1]))
 
 
 def headline_call(found: ComparisonResult) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from analysis.compare.question import read_question
 from barograph.airflow_environment import environment
 from barograph.compare import record, stopping
-from barograph.compare.comparison import Question, derive
-from barograph.compare.sides import Side
+from barograph.compare.comparison import Demand, Side, derive
 from barograph.plan.experiment import Code, load, with_changes
 from barograph.series.series import open_series
 from barograph.settings import ROOT
@@ -89,7 +89,7 @@ def test_a_side_that_fails_does_not_stop_the_other_and_is_the_answer(
         monkeypatch.setenv(name, world[name])
     source = with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]})
     sides = (Side(Code("main", "a" * 40)), Side(Code("my-branch", "b" * 40)))
-    comparison = derive(source, *sides, 3, Question())
+    comparison = derive(source, *sides, 3, Demand())
     series = open_series(comparison.experiment).folder
     record.write(series, comparison)
     done = python(world, "tests/dags/failing_side.py", str(series), str(os.getpid()))
@@ -140,9 +140,9 @@ def test_a_scheduler_that_is_not_ours_from_the_form(unanalysed: dict[str, str], 
     series = with_theirs(unanalysed, theirs)
     assert set(statuses(series).values()) == {"complete"}
     assert len(statuses(series)) == 9, "it runs once a block, and is in both pairs"
-    comparison = record.read(series)
-    assert (comparison["sides"]["b"]["label"], comparison["sides"]["b"]["subject"]) == ("theirs", "their scheduler")
-    pairs = [(pair["a"], pair["b"]) for pair in comparison["pairs"]]
+    comparison = read_question(series)
+    assert (comparison.b.label, comparison.b.subject) == ("theirs", "their scheduler")
+    pairs = [(pair.a, pair.b) for pair in comparison.pairs]
     assert pairs == [("even_rebalance_a", "foreign_b"), ("stela_a", "foreign_b")]
     assert (series / "report.html").is_file()
 

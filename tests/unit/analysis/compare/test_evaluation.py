@@ -412,8 +412,9 @@ def test_before_anything_was_measured_there_is_an_answer_all_the_same(tmp_path: 
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"v": 2}, "v is 2"), ({"level": 5}, "level is 5"), ({"goal_percent": 0}, "goal_percent 0"), ({"pairs": None}, ""),
-     ({"sides": {"a": {"label": "x", "commit": "c"}}}, "'b'")],
+    [({"v": 2}, "v is 2"), ({"level": 5}, "level is 5"), ({"goal_percent": 0}, "goal_percent is 0"),
+     ({"pairs": None}, "pairs is "),
+     ({"sides": {"a": {"label": "x", "commit": "c"}}}, "sides.b")],
 )  # fmt: skip
 def test_a_question_that_is_none_names_its_file(tmp_path: Path, change: dict[str, object], words: str) -> None:
     root = write(tmp_path / "s", {"stela": (SideOf({}), SideOf({}))})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from analysis.compare.evaluation import compare
-from analysis.compare.result import Comparison, MetricRow, Verdict
+from analysis.compare.result import ComparisonResult, MetricRow, Verdict
 from analysis.metrics.uncertainty import utility_error
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
@@ -17,7 +17,7 @@ FAST = tuple(0.9 * value for value in SIX)
 LEVELS = {"max_utility": 35.0, "latency_ms": 60.0, "juice": None, "topology": "t", "position": 0}
 
 
-def row(found: Comparison, metric: str) -> MetricRow:
+def row(found: ComparisonResult, metric: str) -> MetricRow:
     return next(row for row in found.rows if row.metric == metric)
 
 

@@ -118,7 +118,7 @@ def test_it_is_resumed_by_a_command_that_asks_the_very_same() -> None:
     assert words[:4] == ["barograph", "compare", head, head]
     resumed = asked_by(words[1:])
     assert digest(plan_comparison(resumed).experiment) == digest(plan_comparison(asked).experiment)
-    assert (resumed.question, resumed.variants, resumed.options) == (asked.question, asked.variants, asked.options)
+    assert (resumed.demand, resumed.variants, resumed.options) == (asked.demand, asked.variants, asked.options)
 
 
 def asked_by(arguments: list[str]) -> ComparisonRequest:

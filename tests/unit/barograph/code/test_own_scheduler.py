@@ -16,8 +16,8 @@ from barograph.cli import parser
 from barograph.code.build import build_code, build_folder, jar_of
 from barograph.code.errors import NoSuchRef, NoSuchRepository, Unfit
 from barograph.code.refs import resolve_code
+from barograph.compare.comparison import read_side
 from barograph.compare.request import comparison_request, plan_comparison
-from barograph.compare.sides import read_side
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import Code, from_data, load, with_changes
 from barograph.settings import ROOT

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from analysis.compare.question import Budget
 from barograph.compare import record
-from barograph.compare.budget import Budget
-from barograph.compare.comparison import Comparison, Question, derive
-from barograph.compare.sides import Side
+from barograph.compare.comparison import Comparison, Demand, Side, derive
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import Code, Durations, Experiment, TopologyChoice, load, with_changes
@@ -56,11 +55,11 @@ def source() -> Experiment:
 
 @pytest.fixture
 def compared(source: Experiment) -> Callable[..., Comparison]:
-    """A comparison of stela on two commits; options are of the question, `blocks` of the plan."""
+    """A comparison of stela on two commits; options are of the demand, `blocks` of the plan."""
 
     def make(blocks: int = 3, a: Side = MAIN, b: Side = BRANCH, **question: Any) -> Comparison:
         question.setdefault("budget", Budget(blocks=blocks))
-        return derive(source, a, b, blocks, Question(**question))
+        return derive(source, a, b, blocks, Demand(**question))
 
     return make
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.compare.question import Budget
 from analysis.record import wall_time
 from barograph.campaign.steps import do_run, runs_of_execution
 from barograph.compare import record, stopping
-from barograph.compare.budget import Budget
 from barograph.compare.comparison import Comparison
 from barograph.compare.stopping import InterimAnalysisFailure, InterimAnswer, Stop, decide, whole_blocks
 from barograph.errors import Interrupted, RunBroken

@@ -389,7 +389,7 @@ def test_a_simulated_comparison_of_a_search_has_its_blocks_and_no_goal_to_reach(
     asked = command.check_request(ask(good, testbed="simulated", blocks=4), tmp_path)
     search = bisection.new_bisection(asked, (commit_of(bad, tmp_path),), 0.0)
     found = command._comparison(search, search.commits[0])
-    assert found.experiment.repetitions == 4 and not found.question.until_certain
+    assert found.experiment.repetitions == 4 and not found.demand.until_certain
 
 
 def test_a_search_is_the_same_after_it_was_written(commit: MakeCommit, tmp_path: Path) -> None:

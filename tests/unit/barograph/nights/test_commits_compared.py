@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from analysis.compare.question import read_question
 from analysis.compare.result import RESULT
 from analysis.record.files import read_json
 from barograph.campaign.steps import do_run
@@ -50,7 +51,7 @@ def carried_out(slow: str) -> Callable[[Series, Console, object], int]:
     def carry_out(series: Series, _console: Console, _ending: object) -> int:
         while do_run(series.folder) is not None:
             pass
-        value = -20.0 if record.read(series.folder)["sides"]["b"]["commit"] == slow else 1.0
+        value = -20.0 if read_question(series.folder).b.commit == slow else 1.0
         row = {
             "pair": "stela", "metric": ABOUT.metric, "event": ABOUT.event, "unit": "%", "blocks": 3,
             "difference": value, "low": value - 2, "high": value + 2, "verdict": "worse" if value < 0 else "undecided",

@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from analysis.ingest.run_tables import run_row
-from barograph.compare.comparison import Question, derive
-from barograph.compare.sides import Side
+from barograph.compare.comparison import Demand, Side, derive
 from barograph.errors import ExperimentError
 from barograph.nights.procedure import facts_of_experiment, fingerprint
 from barograph.plan.blocks import digest, plan_runs
@@ -157,12 +156,12 @@ OURS = Side(Code("main", "a" * 40))
 
 def test_a_scheduler_that_stands_for_every_variant_needs_one_topology() -> None:
     own = star(parameters={"ms_per_character": 0.3})
-    assert [v.topology for v in derive(own, OURS, OURS, 3, Question()).experiment.variants] == [
+    assert [v.topology for v in derive(own, OURS, OURS, 3, Demand()).experiment.variants] == [
         None, TopologyChanges({"ms_per_character": 0.3}),
     ] * 2  # fmt: skip
     with pytest.raises(ExperimentError, match=r"the topologies of even_rebalance and stela differ.*choose variants of"):
-        derive(own, OURS, THEIRS, 3, Question())
-    foreign = derive(only(own, ("stela",)), OURS, THEIRS, 3, Question()).experiment.variants[-1]
+        derive(own, OURS, THEIRS, 3, Demand())
+    foreign = derive(only(own, ("stela",)), OURS, THEIRS, 3, Demand()).experiment.variants[-1]
     assert foreign.topology == TopologyChanges({"ms_per_character": 0.3})
 
 
