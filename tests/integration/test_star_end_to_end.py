@@ -1,4 +1,4 @@
-"""The main job for real: machines, Ansible, Storm, both policies, Spark, a report; as a user starts it."""
+"""The main job for real: its DAG in Airflow, machines, Ansible, Storm, both policies, Spark, a report."""
 
 from __future__ import annotations
 
@@ -12,33 +12,40 @@ from typing import Any
 
 import pytest
 
+from barograph import airflow_environment
+from barograph.plan.experiment import DURATION_NAMES, demo, load
+from barograph.settings import ROOT
+from tests.dags.fake_runs import alone
 from tests.integration import left_over
 from tests.support import worker_launches, worker_lines
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 
+DAG = """
+import json, sys
+from dags.experiments import stela_star
+print("state:", stela_star.test(run_conf=json.loads(sys.argv[1])).state)
+"""
+
+
 @pytest.fixture(scope="module")
 def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    results = tmp_path_factory.mktemp("results")
-    command = [
-        sys.executable,
-        "-m",
-        "barograph",
-        "run",
-        "stela/star",
-        "--demo",
-        "--new",
-    ]
+    """The demo's series, with the demo's numbers in the trigger form of the DAG."""
+    folder = tmp_path_factory.mktemp("star")
+    short = demo(load("stela/star"))
+    answers = {"repetitions": short.repetitions, "series": "new", **{
+        name: getattr(short.durations, name) for name in DURATION_NAMES
+    }}  # fmt: skip
+    airflow_environment.prepare(folder / "airflow")
+    world = {**os.environ, **alone("stela.star"), "BAROGRAPH_RESULTS": str(folder / "results")}
     done = subprocess.run(
-        command, env={**os.environ, "BAROGRAPH_RESULTS": str(results)}, capture_output=True, text=True, timeout=1100
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    (folder,) = (results / "stela" / "star").iterdir()
-    answer, last = [line for line in done.stdout.splitlines() if line.strip()][-2:]
-    assert answer.startswith("Stela's throughput after the scale-out was ")
-    assert last == f"report: {folder / 'report.html'}"
-    return folder
+        [sys.executable, "-c", DAG, json.dumps(answers)], cwd=ROOT, capture_output=True, text=True, timeout=1100,
+        env=airflow_environment.environment(folder / "airflow", world),
+    )  # fmt: skip
+    assert "state: success" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+    (opened,) = (folder / "results" / "stela" / "star").iterdir()
+    return opened
 
 
 def document(run: Path) -> dict[str, Any]:
@@ -117,6 +124,7 @@ def test_the_report_states_a_verdict_for_every_claim_of_the_experiment(series: P
     mine = [claim for claim in claims if claim["experiment"] == "stela/star"]
     assert {claim["id"].split("/")[0] for claim in mine} == {"S02", "S03", "S09"}
     report = (series / "report.html").read_text()
+    assert "Stela's throughput after the scale-out was " in report
     ids = report.replace("<wbr>", "")  # a long id may break behind its slash
     assert all(claim["id"] in ids for claim in mine)
     fetched = re.search(r"""src\s*=\s*["'](?!data:)|<link\b|url\((?!#|data:)|@import""", report)
