@@ -11,10 +11,20 @@ from analysis.compare import sentence
 from analysis.compare.question import Pair
 from analysis.compare.result import ComparisonResult, MetricRow, Verdict
 from analysis.metrics import definitions
-from analysis.report.figures import points, style, throughput_timeline
-from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, End, categories
-from analysis.report.figures.marks import Bar, Dot, LineMark, Mark, Whisker
-from analysis.report.figures.points import PointColumn, Spot
+from analysis.report.figures import points, series_charts, style
+from analysis.report.figures.chart import (
+    Bar,
+    Chart,
+    ChartAxis,
+    ChartPanel,
+    Dot,
+    End,
+    LineMark,
+    Mark,
+    Whisker,
+    categories,
+)
+from analysis.report.figures.points import PointColumn, Spot, point_columns
 from analysis.report.figures.series_data import SeriesData
 
 SIDE_COLOURS = style.PALETTE[:2]  # A and B, in every figure
@@ -42,15 +52,10 @@ def percent_of_a(row: MetricRow) -> float | None:
 # Differences and intervals.
 
 FOREST = (
-    PointColumn("event", "event", kind="word"),
-    PointColumn("difference_percent", "B against A", "%"),
-    PointColumn("low_percent", "from", "%"),
-    PointColumn("high_percent", "to", "%"),
-    PointColumn("floor_percent", "A/A floor", "%"),
-    PointColumn("p_holm", "p (Holm)"),
-    PointColumn("blocks", "blocks"),
-    PointColumn("verdict", "verdict", kind="word"),
-)
+    *point_columns("event /word; difference_percent = B against A (%); low_percent = from (%); high_percent = to (%)"),
+    *point_columns("floor_percent = A/A floor (%)"), PointColumn("p_holm", "p (Holm)"),
+    *point_columns("blocks; verdict /word"),
+)  # fmt: skip
 OF_TESTS = ("floor_percent", "p_holm", "verdict")  # not available for simulated runs
 
 
@@ -86,14 +91,7 @@ def forest(comparison: ComparisonResult) -> Chart | None:
 
 # Both runs of each block.
 
-DOTS = (
-    PointColumn("metric", "metric", kind="word"),
-    PointColumn("event", "event", kind="word"),
-    PointColumn("block", "block"),
-    PointColumn("value", "value"),
-    PointColumn("horizon", "not within"),
-    PointColumn("unit", "unit", kind="word"),
-)
+DOTS = point_columns("metric /word; event /word; block; value; horizon = not within; unit /word")
 
 
 def block_panels(comparison: ComparisonResult) -> Chart | None:
@@ -149,13 +147,13 @@ def throughput_panels(comparison: ComparisonResult, data: SeriesData) -> Chart |
     sides = (comparison.question.a.label, comparison.question.b.label)
     panels = []
     for pair in pairs:
-        panel = throughput_timeline.panel(
+        panel = series_charts.throughput_panel(
             data_of_pair(data, pair, sides), sides, "throughput (tuples/s)",
             has_levels=max(map(len, sides)) <= LONG_LABEL,
         )  # fmt: skip
         panels.append(replace(panel, title=style.display_name(pair.name) if len(pairs) > 1 else ""))
     return Chart(
-        "Throughput over time of both sides: medians and ranges over runs", throughput_timeline.COLUMNS, panels,
+        "Throughput over time of both sides: medians and ranges over runs", series_charts.THROUGHPUT_COLUMNS, panels,
         2.9 * len(pairs) + 0.2, shares="x", name_column="side", tells_panels=len(pairs) > 1,
     )  # fmt: skip
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 from analysis.compare import drawings, sentence
 from analysis.compare.blocks import PairRuns
 from analysis.compare.evaluation import compare
-from analysis.compare.question import ComparedSide
 from analysis.compare.result import PAGE, RESULT, RUNS_FAILED, ComparisonResult, MetricKind, MetricRow, result_data
 from analysis.metrics import definitions
 from analysis.numerals import number
 from analysis.record import small_tables, wall_time
 from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
-from analysis.record.small_tables import rows
+from analysis.record.small_tables import Row, rows
 from analysis.report import page, series_facts, series_tables, words
 from analysis.report.figures import series_data
-from analysis.report.figures.catalogue import page_figure
-from analysis.report.markup import badge, code, joined, link
+from analysis.report.figures.renderer import page_figure
 from analysis.report.page import (
     Block,
     Definitions,
@@ -33,7 +31,7 @@ from analysis.report.page import (
     Sentence,
     Warnings,
 )
-from analysis.report.table import Across, Heading, ResultTable
+from analysis.report.table import Across, Heading, ResultTable, badge, code, columns, joined, link
 
 SUFFICIENT_FILE = "sufficient.json"  # why no further block was needed, if that was decided
 
@@ -72,41 +70,26 @@ MODEL_CAPTIONS = CAPTIONS | {
 }
 
 
-@dataclass(frozen=True)
-class RunLine:
-    pair: str
-    block: int
-    side: str
-    run_id: str
-    status: str
-    why: str
-    link: str | None
-
-
 def write(series_dir: Path | str) -> Path:
     """Write comparison_result.json and comparison.html of an analysed series; returns the page's path."""
     paths = SeriesPaths(Path(series_dir))
-    comparison = compare(paths.root)
-    write_json_atomic(paths.root / RESULT, result_data(comparison))
-    return page.save(paths.root / PAGE, content(paths, comparison))
-
-
-def content(paths: SeriesPaths, found: ComparisonResult) -> PageContent:
-    runs, a, b = rows(paths, "runs"), found.question.a, found.question.b
+    found = compare(paths.root)
+    write_json_atomic(paths.root / RESULT, result_data(found))
+    runs, title = rows(paths, "runs"), f"{found.question.b.label} against {found.question.a.label}"
     experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
-    lines = [line for pair in found.runs for line in _run_lines(paths.root, found, pair)]
-    title = f"{b.label} against {a.label}"
-    return PageContent(
+    run_lines = [line for pair in found.runs for line in _run_lines(paths.root, found, pair)]
+    content = PageContent(
         title=f"{title}, {experiment} {paths.root.name}",
         heading=title,
         meta=f"{experiment} · series {paths.root.name} · {sentence.count_text(found.blocks, 'whole block')},"
-        f" {len(lines)} runs",
+        f" {len(run_lines)} runs",
         css="comparison",
-        blocks=list(_blocks(paths, found, lines)),
+        blocks=list(_blocks(paths, found, run_lines)),
     )
+    return page.save(paths.root / PAGE, content)
 
 
-def _blocks(paths: SeriesPaths, found: ComparisonResult, lines: Sequence[RunLine]) -> Iterator[Block]:
+def _blocks(paths: SeriesPaths, found: ComparisonResult, lines: Sequence[Row]) -> Iterator[Block]:
     trust = page.folded(words.model_sentence(rows(paths, "runs"), paths.root))
     for text in found.sentence.split(sentence.BETWEEN_TOPOLOGIES):
         yield Sentence(text, "answer")
@@ -123,8 +106,7 @@ def _blocks(paths: SeriesPaths, found: ComparisonResult, lines: Sequence[RunLine
         chance = " Some of so many metrics differ by chance, so p is corrected over all of them."
         text = f"The sentence above does not use them.{'' if found.simulated else chance}"
         yield Section(
-            "All other metrics",
-            [Sentence(text), Folded(f"{len(secondary)} rows", _by_topology(found, secondary))],
+            "All other metrics", [Sentence(text), Folded(f"{len(secondary)} rows", _by_topology(found, secondary))]
         )
     yield Section("Code under comparison", list(_sides(found)))
     yield Section("Runs", _runs(paths, found, lines))
@@ -205,63 +187,45 @@ def difference_table(found: ComparisonResult, differences: Sequence[MetricRow]) 
     return ResultTable(headings, lines)
 
 
-def _figures(paths: SeriesPaths, found: ComparisonResult) -> list[Figure]:
-    charts = {
-        "forest": drawings.forest(found),
-        "blocks": drawings.block_panels(found),
-    }
+def _figures(paths: SeriesPaths, found: ComparisonResult) -> Iterator[Figure]:
+    """Yield the figures; timelines of each compared topology, and of the cluster."""
     captions = MODEL_CAPTIONS if found.simulated else CAPTIONS
-    figures = [
-        page_figure(f"comparison_{name}", *captions[name], drawing) for name, drawing in charts.items() if drawing
-    ]
-    return [*figures, *_timelines(paths, found)]
-
-
-def _timelines(paths: SeriesPaths, found: ComparisonResult) -> list[Figure]:
-    """Return the timelines of each compared topology, and of the cluster."""
-    figures = []
+    for name, drawing in (("forest", drawings.forest(found)), ("blocks", drawings.block_panels(found))):
+        if drawing:
+            yield page_figure(f"comparison_{name}", *captions[name], drawing)
     title, caption = CAPTIONS["throughput"]
     for name in list(dict.fromkeys(row.topology for row in found.rows if row.metric != RUNS_FAILED)) or [""]:
-        drawing = drawings.throughput_panels(found, series_data.collect(paths, name or None))
-        if drawing:
+        if drawing := drawings.throughput_panels(found, series_data.collect(paths, name or None)):
             heading = f"{title}: {small_tables.topology_words(name)}" if name else title
-            file_name = f"comparison_throughput{small_tables.topology_suffix(name)}"
-            figures.append(page_figure(file_name, heading, caption, drawing))
-    return figures
+            yield page_figure(f"comparison_throughput{small_tables.topology_suffix(name)}", heading, caption, drawing)
 
 
 def _sides(found: ComparisonResult) -> Iterator[Block]:
-    def facts(side: ComparedSide) -> list[tuple[str, str]]:
-        names = ("commit", "repository", "date", "subject")
-        return [(name, value) for name in names if (value := getattr(side, name))]
-
+    names = ("commit", "repository", "date", "subject")
     for letter, side in (("A", found.question.a), ("B", found.question.b)):
-        yield Section(f"{letter}: {side.label}", [Definitions(facts(side))])
+        facts = [(name, value) for name in names if (value := getattr(side, name))]
+        yield Section(f"{letter}: {side.label}", [Definitions(facts)])
     if found.question.log:
         yield Section("Commits between them", [Items([code(line, "small") for line in found.question.log])])
 
 
-def _runs(paths: SeriesPaths, found: ComparisonResult, lines: Sequence[RunLine]) -> list[Block]:
+def _runs(paths: SeriesPaths, found: ComparisonResult, lines: Sequence[Row]) -> list[Block]:
     note = f"Runs of one block {'have the same seed' if found.simulated else 'ran on the same machines'}."
     report = paths.report.name if paths.report.is_file() else None
     intro = ["The ", link("report of the series", report), " has each side's figures and everything measured. "]
     headings = (
-        Heading("variant", "pair", css="k") if len(found.question.pairs) > 1 else None,
-        Heading("block", "block", css="n"),
-        Heading("side", "side", css="k v"),
-        Heading("run", lambda run: link(run.run_id, run.link and quote(run.link), "run"), css="k"),
-        Heading("status", "status", css="k"),
-        Heading("why", "why"),
+        *(columns("variant = pair /k") if len(found.question.pairs) > 1 else ()),
+        *columns("block /n; side /k v"),
+        Heading("run", lambda row: link(row["run_id"], row["link"] and quote(row["link"]), "run"), css="k"),
+        *columns("status /k; why"),
     )
-    table = ResultTable(headings, lines, row_css=lambda run: "" if run.status == "complete" else "out")
+    table = ResultTable(headings, lines, row_css=lambda row: "" if row["status"] == "complete" else "out")
     times = wall_time.read_wall_time(paths.root)
-    time_notes = (
-        [Sentence(f"Wall time of the last execution: {wall_time.wall_time_line(times)}.", "small")] if times else []
-    )
+    time_text = times and f"Wall time of the last execution: {wall_time.wall_time_line(times)}."
     return [
         Sentence(joined([*(intro if report else []), note])),
         table if lines else Sentence("None yet."),
-        *time_notes,
+        *([Sentence(time_text, "small")] if time_text else []),
     ]
 
 
@@ -274,19 +238,22 @@ def _machines(paths: SeriesPaths) -> list[Block]:
     ]
 
 
-def _run_lines(root: Path, found: ComparisonResult, pair: PairRuns) -> list[RunLine]:
+def _run_lines(root: Path, found: ComparisonResult, pair: PairRuns) -> list[Row]:
     """Return both sides' runs block by block, those that count and those that do not."""
-    lines, labels = [], (found.question.a.label, found.question.b.label)
+    lines: list[Row] = []
+    labels = (found.question.a.label, found.question.b.label)
+
+    def add(block: int, side: str, run_id: str, status: str, why: str = "") -> None:
+        report = f"runs/{run_id}/report.html" if (root / "runs" / run_id / "report.html").is_file() else None
+        lines.append({"pair": pair.pair.name, "block": block, "side": side, "run_id": run_id, "status": status,
+                      "why": why, "link": report})  # fmt: skip
+
     for label, side in zip(labels, (pair.a, pair.b), strict=True):
         for block, run_id in side.complete.items():
-            lines.append(RunLine(pair.pair.name, block, label, run_id, "complete", "", _link(root, run_id)))
+            add(block, label, run_id, "complete")
         for run in side.lost:
-            status = f"lost by {sentence.blame_text(run)}" if run.blame else "not counted"
-            status, reason = status + ", repeated" * run.repeated, sentence.first_line(run.message, 400)
-            lines.append(RunLine(pair.pair.name, run.block, label, run.run_id, status, reason, _link(root, run.run_id)))
-    return sorted(lines, key=lambda run: (run.block, labels.index(run.side), run.run_id))
-
-
-def _link(root: Path, run_id: str) -> str | None:
-    """Return the link from the page if the run has a report."""
-    return f"runs/{run_id}/report.html" if (root / "runs" / run_id / "report.html").is_file() else None
+            status = (
+                f"lost by {sentence.blame_text(run)}" if run.blame else "not counted"
+            ) + ", repeated" * run.repeated
+            add(run.block, label, run.run_id, status, sentence.first_line(run.message, 400))
+    return sorted(lines, key=lambda row: (row["block"], labels.index(row["side"]), row["run_id"]))

@@ -27,7 +27,6 @@ from analysis.nights.regressions import RegressionKind, Status
 from analysis.nights.timelines import CURRENT_STATUSES, Timeline, first_page_timelines
 from analysis.numerals import MISSING, number
 from analysis.report import words
-from analysis.report.markup import bold, code, element, joined, link, small
 from analysis.report.page import (
     Block,
     Definitions,
@@ -39,7 +38,7 @@ from analysis.report.page import (
     Warnings,
     folded,
 )
-from analysis.report.table import Across, Heading, ResultTable, columns
+from analysis.report.table import Across, Heading, ResultTable, bold, code, columns, element, joined, link, small
 from barograph.plan.experiment import SIMULATED
 
 MOST_TURNS = 20  # changed verdicts, and changed indications, on the first page

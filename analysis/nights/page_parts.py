@@ -14,8 +14,7 @@ from analysis.nights.night_series import NEVER_SUFFIX
 from analysis.nights.regressions import Finding, RangeKind, RegressionKind, Status
 from analysis.nights.timelines import Timeline
 from analysis.numerals import number
-from analysis.report.markup import BREAK, bold, joined, link, small
-from analysis.report.table import Across, Heading, ResultTable, columns
+from analysis.report.table import BREAK, Across, Heading, ResultTable, bold, columns, joined, link, small
 
 
 @dataclass(frozen=True)

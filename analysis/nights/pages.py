@@ -40,9 +40,8 @@ from analysis.nights.timelines import Timeline, timelines
 from analysis.numerals import MISSING, change, number
 from analysis.record.files import write_json_atomic
 from analysis.report import page, words
-from analysis.report.markup import bold, element, joined, link
 from analysis.report.page import Block, Definitions, Figure, Folded, PageContent, Section, Sentence, Warnings
-from analysis.report.table import Heading, ResultTable, columns
+from analysis.report.table import Heading, ResultTable, bold, columns, element, joined, link
 from analysis.stats.change_points import plain_scatter, scatter
 
 NIGHTS_BEFORE = 7  # nights with which a night is compared

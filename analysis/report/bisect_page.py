@@ -10,9 +10,8 @@ from markupsafe import Markup
 
 from analysis.numerals import FIXED
 from analysis.report import page, words
-from analysis.report.markup import element, joined, link
 from analysis.report.page import PageContent, Section, Sentence, Warnings
-from analysis.report.table import Heading, ResultTable
+from analysis.report.table import Heading, ResultTable, element, joined, link
 
 WIDTH = 260.0  # of the drawing of an interval, in its own units
 MARGIN = 6.0

@@ -5,10 +5,9 @@ The command line prints the same tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any
 
 from analysis.calibration.judgement import (
     CLEARLY,
@@ -23,9 +22,8 @@ from analysis.calibration.validation import Validation, of_validations
 from analysis.numerals import MISSING, change, number
 from analysis.record.small_tables import Row, topology_words
 from analysis.report import page
-from analysis.report.markup import code, joined
 from analysis.report.page import Block, Downloads, Folded, PageContent, Section, Sentence, Warnings
-from analysis.report.table import Heading, ResultTable, columns
+from analysis.report.table import Heading, ResultTable, code, columns, joined
 
 PAGE = "report.html"
 INTERVALS = (
@@ -44,19 +42,13 @@ ERRORS = (
 
 def write(path: Path, validation: Validation, judgements: Sequence[SeriesErrors]) -> Path:
     """Write the page and the files of its tables; returns `path`."""
-    return page.save(path, content(validation, judgements))
-
-
-def content(validation: Validation, judgements: Sequence[SeriesErrors]) -> PageContent:
     costs: list[Block] = [costs_table(validation)]
     if validation.fitted_on:
-        costs.append(Sentence(f"Fitted to {_names(validation.fitted_on)}. {INTERVALS}", "small"))
-    errors = Section(
-        "Errors",
-        [errors_table(validation), Sentence(f"Of {_names(validation.judged_on)}, {ERRORS}", "small")],
-    )
+        costs.append(Sentence(f"Fitted to {', '.join(map(str, validation.fitted_on))}. {INTERVALS}", "small"))
+    errors_note = f"Of {', '.join(map(str, validation.judged_on))}, {ERRORS}"
+    errors = Section("Errors", [errors_table(validation), Sentence(errors_note, "small")])
     answers = of_validations([validation], validation.validity, validation.model)
-    return PageContent(
+    content = PageContent(
         title="calibration of the simulator",
         heading="Simulated beside real",
         meta=joined(["Calibration of the testbed ", code("simulated"), f" · {validation.made}"]),
@@ -65,37 +57,33 @@ def content(validation: Validation, judgements: Sequence[SeriesErrors]) -> PageC
             Section("Costs", costs),
             *([errors] if validation.errors else []),
             *(section for each in judgements for section in _sections(each)),
-            Downloads("calibration_cells", cell_rows(judgements)),
+            Downloads("calibration_cells", [_cell_row(cell) for each in judgements for cell in each.cells]),
         ],
     )
-
-
-def _names(series: Sequence[object]) -> str:
-    return ", ".join(map(str, series))
+    return page.save(path, content)
 
 
 def costs_table(validation: Validation) -> ResultTable:
     """Return each fitted cost with its interval, or the reason why there is none."""
 
-    def row(each: Mapping[str, Any]) -> Mapping[str, Any]:
-        is_default = each["value"] is None
-        return {
-            "name": each["name"],
-            "value": digits(each["default"] if is_default else each["value"]),
-            "interval": None if each["low"] is None else f"{digits(each['low'])} to {digits(each['high'])}",
-            "runs": each["runs"] or None,
-            "why": f"default: {each['why']}" if is_default else each["why"],
-        }
+    def digits(value: float) -> str:
+        return number(value, 0 if value == int(value) else None)
+
+    def value(row: Row) -> str:
+        return digits(row["default"] if row["value"] is None else row["value"])
+
+    def interval(row: Row) -> str | None:
+        return None if row["low"] is None else f"{digits(row['low'])} to {digits(row['high'])}"
+
+    def reason(row: Row) -> str:
+        return f"default: {row['why']}" if row["value"] is None else str(row["why"])
 
     headings = (
-        *columns("cost = name /k; value /n; 95 % = interval /n k; runs /n"),
-        Heading("", "why", css="wide small", blank=""),
-    )
-    return ResultTable(headings, [row(each) for each in validation.estimates], row_css=lambda row: row["why"] and "out")
-
-
-def digits(value: float) -> str:
-    return number(value, 0 if value == int(value) else None)
+        *columns("cost = name /k"), Heading("value", value, css="n"), Heading("95 %", interval, css="n k"),
+        Heading("runs", lambda row: row["runs"] or None, css="n"),
+        Heading("", reason, css="wide small", blank=""),
+    )  # fmt: skip
+    return ResultTable(headings, validation.estimates, row_css=lambda row: reason(row) and "out")
 
 
 def errors_table(validation: Validation) -> ResultTable:
@@ -105,48 +93,40 @@ def errors_table(validation: Validation) -> ResultTable:
     def size(value: float | None, each: ErrorSummary) -> str | None:
         return None if value is None else f"{number(value, 1)} {each.unit}"
 
+    def bias(each: ErrorSummary) -> str | None:
+        return None if each.bias is None else change(each.bias, each.unit, 1)
+
     headings = (
         *columns("metric = words; pairs = cells /n; not steady = unsteady /n"),
         Heading("median", lambda each: size(each.median, each), css="n"),
         Heading("worst", lambda each: size(each.worst, each), css="n"),
-        Heading(
-            "mean, with its sign", lambda each: each.bias if each.bias is None else change(each.bias, each.unit, 1),
-            css="n",
-        ),
+        Heading("mean, with its sign", bias, css="n"),
         *columns("no error = missing /n; not reached = bounds /n"),
         Heading("inside", lambda each: f"{each.inside} of {each.ranges}" if each.ranges else None, css="n"),
         Heading("expected", lambda each: number(each.expected, 1) if each.ranges else None, css="n"),
-    )  # fmt: skip
+    )
     return ResultTable(headings, validation.errors)
-
-
-def range_text(value: SideNumber) -> str:
-    """Return the range of several runs, "low to high"; a run that never reached it gives ∞."""
-    if value.low is None and value.high is None:
-        return ""
-    if value.runs < 2:
-        return ""
-    ends = (inf if end is None else end for end in (value.low, value.high))
-    return " to ".join(number(end, None if isfinite(end) and end != int(end) else 0) for end in ends)
-
-
-def value_text(value: SideNumber) -> str:
-    text = f"> {number(value.value, 0)}" if value.censored and value.value is not None else number(value.value, None)
-    return f"{text} †" if value.unsteady else text
-
-
-def error_text(cell: ModelError) -> str:
-    if cell.real.censored and cell.simulated.censored:
-        return "neither got there"
-    return MISSING if cell.error is None else change(cell.error, "%" if cell.is_ratio else cell.unit, 1)
 
 
 def cells_table(cells: Sequence[ModelError], *, topology: bool = False) -> ResultTable:
     """Return real and simulated values side by side; a value that one side lacks is shown as missing, a time that was
-    never reached as a bound. `*`: the real value lies outside of the range of the simulated runs."""
+    never reached as a bound (∞ in a range). `*`: the real value lies outside of the range of the simulated runs."""
 
-    def with_range(cell: ModelError) -> str:
-        return range_text(cell.simulated) + (" *" if cell.is_inside is False else "")
+    def value_text(value: SideNumber) -> str:
+        bounded = f"> {number(value.value, 0)}" if value.censored and value.value is not None else number(value.value)
+        return f"{bounded} †" if value.unsteady else bounded
+
+    def range_text(cell: ModelError) -> str:
+        low, high, mark = cell.simulated.low, cell.simulated.high, " *" if cell.is_inside is False else ""
+        if cell.simulated.runs < 2 or (low is None and high is None):
+            return mark
+        ends = (inf if end is None else end for end in (low, high))
+        return " to ".join(number(end, None if isfinite(end) and end != int(end) else 0) for end in ends) + mark
+
+    def error_text(cell: ModelError) -> str | None:
+        if cell.real.censored and cell.simulated.censored:
+            return "neither got there"
+        return None if cell.error is None else change(cell.error, "%" if cell.is_ratio else cell.unit, 1)
 
     headings = (
         Heading("topology", "topology") if topology else None,
@@ -155,18 +135,18 @@ def cells_table(cells: Sequence[ModelError], *, topology: bool = False) -> Resul
         Heading("real", lambda cell: value_text(cell.real), css="n"),
         Heading("simulated", lambda cell: value_text(cell.simulated), css="n"),
         Heading("runs", lambda cell: str(cell.simulated.runs), css="n"),
-        Heading("range", with_range, css="n k", blank=""),
+        Heading("range", range_text, css="n k", blank=""),
         Heading("error", error_text, css="n"),
     )
     return ResultTable(headings, cells)
 
 
-def machines_table(cells: Sequence[MachineCell]) -> ResultTable:
+def _machines_table(cells: Sequence[MachineCell]) -> ResultTable:
     """Return the CPU of each machine, real and simulated."""
 
-    def error(cell: MachineCell) -> str:
+    def error(cell: MachineCell) -> str | None:
         if cell.real is None or cell.simulated is None:
-            return MISSING
+            return None
         return change(cell.simulated - cell.real, "points", 1)
 
     headings = (
@@ -181,8 +161,7 @@ def machines_table(cells: Sequence[MachineCell]) -> ResultTable:
 def ranking_sentence(ranking: Ranking) -> str:
     real, model = (", ".join(names) or MISSING for names in (ranking.real, ranking.simulated))
     order = f"By throughput after {ranking.event_id}, best first: {real} in reality, {model} simulated."
-    tau = f"Kendall's tau {number(ranking.tau, 2)}"
-    pairs = ranking.clear_pairs
+    tau, pairs = f"Kendall's tau {number(ranking.tau, 2)}", ranking.clear_pairs
     if not pairs:
         return f"{order} {tau}."
     differ = "pair that differs" if pairs == 1 else "pairs that differ"
@@ -201,35 +180,27 @@ def losses(judgement: SeriesErrors) -> list[str]:
 def _sections(each: SeriesErrors) -> Iterator[Section]:
     """Yield a section for each topology; the first one has the values of machines and whole runs."""
     names = list(dict.fromkeys(cell.topology for cell in each.cells))
+    machines = [Folded("CPU of each machine", [_machines_table(each.machines)])] if each.machines else []
+    of_series: list[Block] = [*machines, Warnings(losses(each))]
     for name in names:
-        of_series: list[Block] = []
-        if name == names[0] and each.machines:
-            of_series.append(Folded("CPU of each machine", [machines_table(each.machines)]))
-        if name == names[0]:
-            of_series.append(Warnings(losses(each)))
         yield Section(
             f"{each.experiment}, {topology_words(name)}" if len(names) > 1 else each.experiment,
             [
                 Sentence(each.series_id, "meta"),
                 *(Sentence(ranking_sentence(ranking)) for ranking in each.rankings if ranking.topology == name),
                 cells_table([cell for cell in each.cells if cell.topology == name]),
-                *of_series,
+                *(of_series if name == names[0] else []),
             ],
         )
 
 
-def cell_rows(judgements: Sequence[SeriesErrors]) -> list[Row]:
-    """Return the pairs as data."""
-    return [
-        {
-            "experiment": cell.experiment, "topology": cell.topology, "variant": cell.variant, "run": cell.run_id,
-            "event": cell.event_id,
-            "metric": cell.metric, "real": cell.real.value,
-            "real_censored": cell.real.censored, "real_unsteady": cell.real.unsteady, "simulated": cell.simulated.value,
-            "simulated_unsteady": cell.simulated.unsteady,
-            "simulated_runs": cell.simulated.runs, "simulated_censored": cell.simulated.censored,
-            "simulated_low": cell.simulated.low, "simulated_high": cell.simulated.high, "error": cell.error,
-        }
-        for each in judgements
-        for cell in each.cells
-    ]  # fmt: skip
+def _cell_row(cell: ModelError) -> Row:
+    """Return the pair as data."""
+    return {
+        "experiment": cell.experiment, "topology": cell.topology, "variant": cell.variant, "run": cell.run_id,
+        "event": cell.event_id, "metric": cell.metric, "real": cell.real.value, "real_censored": cell.real.censored,
+        "real_unsteady": cell.real.unsteady, "simulated": cell.simulated.value,
+        "simulated_unsteady": cell.simulated.unsteady, "simulated_runs": cell.simulated.runs,
+        "simulated_censored": cell.simulated.censored, "simulated_low": cell.simulated.low,
+        "simulated_high": cell.simulated.high, "error": cell.error,
+    }  # fmt: skip

@@ -22,13 +22,12 @@ ARROW_TYPES = {"number": "float64", "word": "string", "yes_no": "bool_"}
 # Limit for all embedded files of a page together. The first kinds are embedded first.
 EMBEDDED_BYTES = 2_000_000
 EMBEDDING_ORDER = ("csv", "svg", "parquet", "pdf")
-MEDIA = {
-    "csv": "text/csv",
-    "svg": "image/svg+xml",
-    "parquet": "application/vnd.apache.parquet",
-    "pdf": "application/pdf",
+FORMATS = {  # label and media type
+    "csv": ("CSV", "text/csv"),
+    "svg": ("SVG", "image/svg+xml"),
+    "parquet": ("Parquet", "application/vnd.apache.parquet"),
+    "pdf": ("PDF", "application/pdf"),
 }
-LABELS = {"csv": "CSV", "svg": "SVG", "parquet": "Parquet", "pdf": "PDF"}
 
 
 @dataclass(frozen=True)
@@ -45,18 +44,7 @@ class Download:
         return 4 * -(-len(self.content) // 3)
 
     def data_uri(self) -> str:
-        return f"data:{MEDIA[self.kind]};base64,{base64.b64encode(self.content).decode()}"
-
-
-@dataclass(frozen=True)
-class DownloadLink:
-    """A file as the page offers it; `beside`: it is next to the page, not embedded in it."""
-
-    name: str
-    kind: str
-    href: str
-    size: str
-    beside: bool
+        return f"data:{FORMATS[self.kind][1]};base64,{base64.b64encode(self.content).decode()}"
 
 
 def drawing_downloads(name: str, drawing: Drawing, svg: str) -> tuple[Download, ...]:
@@ -85,13 +73,17 @@ def write_downloads(folder: Path, files: Iterable[Download]) -> None:
 
 def download_links(
     groups: Mapping[str, Sequence[Download]], folder: str, budget: int = EMBEDDED_BYTES
-) -> dict[str, tuple[DownloadLink, ...]]:
-    """Return links to the files of each figure or table; a kind is embedded for all of them or for none."""
+) -> dict[str, list[Row]]:
+    """Return links to the files of each figure or table; a kind is embedded for all of them or for none (`beside`)."""
     kinds = embedded_kinds([file for files in groups.values() for file in files], budget)
-    return {
-        name: tuple(_download_link(file, folder, file.kind in kinds) for file in files)
-        for name, files in groups.items()
-    }
+
+    def link(file: Download) -> Row:
+        size, is_inside = len(file.content), file.kind in kinds
+        text = f"{size} B" if size < 1000 else f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"
+        href = file.data_uri() if is_inside else f"{folder}/{file.name}"
+        return {"name": file.name, "kind": FORMATS[file.kind][0], "href": href, "size": text, "beside": not is_inside}
+
+    return {name: [link(file) for file in files] for name, files in groups.items()}
 
 
 def embedded_kinds(files: Sequence[Download], budget: int) -> frozenset[str]:
@@ -105,33 +97,24 @@ def embedded_kinds(files: Sequence[Download], budget: int) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def _download_link(file: Download, folder: str, inside: bool) -> DownloadLink:
-    href = file.data_uri() if inside else f"{folder}/{file.name}"
-    return DownloadLink(file.name, LABELS[file.kind], href, _size(len(file.content)), not inside)
-
-
-def _size(size: int) -> str:
-    return f"{size} B" if size < 1000 else f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"
-
-
 def column_names(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(column for row in rows for column in row))
 
 
 def csv_of(rows: Sequence[Row]) -> bytes:
     """Return the rows as CSV: a missing value is empty, items of a list are separated by spaces."""
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
     columns = column_names(rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([_csv_cell(row.get(column)) for column in columns] for row in rows)
+    writer.writerows([cell(row.get(column)) for column in columns] for row in rows)
     return text.getvalue().encode()
-
-
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def parquet_of(rows: Sequence[Row], kinds: Mapping[str, str]) -> bytes:

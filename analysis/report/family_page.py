@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from analysis.claims import pools, publications
-from analysis.claims.ledger_rows import VERDICTS, LedgerRow
+from analysis.claims.ledger_rows import VERDICTS
 from analysis.errors import RecordError
 from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow
@@ -22,16 +22,13 @@ from analysis.record.schemas import LARGE_TABLES, STORED
 from analysis.record.simulated import first_date_s, is_simulated_series, simulated_words
 from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep
-from analysis.report import index_page, page, sweep_data, words
-from analysis.report.figures import decision_graph, published_figures, series_data, topology_graph
-from analysis.report.figures.catalogue import page_figure
+from analysis.report import index_page, page, words
+from analysis.report.figures import decision_graph, published_figures, series_data, sweep_curves, topology_graph
 from analysis.report.figures.points import Drawing
-from analysis.report.figures.series_data import SeriesData
+from analysis.report.figures.renderer import page_figure
 from analysis.report.ledger_table import ledger_blocks, ledger_row
-from analysis.report.markup import BREAK, bold, code, joined, link, small
-from analysis.report.page import Block, Definitions, PageContent, Panels, Section, Sentence, Warnings
-from analysis.report.sweep_data import SweepData
-from analysis.report.table import Heading, ResultTable, columns
+from analysis.report.page import Definitions, PageContent, Panels, Section, Sentence, Warnings
+from analysis.report.table import BREAK, Heading, ResultTable, bold, code, columns, joined, link, small
 from barograph.errors import ConfigurationError
 from barograph.plan.experiment import SIMULATED
 
@@ -70,33 +67,74 @@ ABLATION_NOTE = (
 )
 
 
-def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
-    """Return the page's series and the number of simulated ones left out: simulated results never stand beside
-    measurements. Raises ConfigurationError if none is left."""
-    folders = [
-        folder for folder in series_dirs
-        if (is_sweep(folder) or is_simulated_series(folder)) == simulated_only
-    ]  # fmt: skip
+def figures_of(simulated_only: bool) -> str:
+    """Return the name of the folder beside the page with the files of its figures."""
+    return f"figures_{SIMULATED}" if simulated_only else "figures"
+
+
+def write(
+    series_dirs: Sequence[Path], target: Path, evaluate: Any, *, simulated_only: bool = False, left_out: int = 0
+) -> Path:
+    """Write the page to `target` and return its path; `evaluate` gives the ledger of series folders, `simulated` or
+    not.
+
+    It shows series on machines, or with `simulated_only` simulated ones: simulated results never stand beside
+    measurements. `left_out`: number of simulated series that the caller left out. Unreadable series are named on the
+    page. Raises ConfigurationError if no series is left.
+    """
+    folders = [each for each in series_dirs if (is_sweep(each) or is_simulated_series(each)) == simulated_only]
     if not folders:
         requirement, other = ("simulated", "measured") if simulated_only else ("on machines", "simulated")
         explanation = f"the {len(series_dirs)} that are given are {other}" if series_dirs else "none was given"
         raise ConfigurationError(f"a family report needs one series or more {requirement}; {explanation}")
-    return folders, 0 if simulated_only else len(series_dirs) - len(folders)
-
-
-def readable_series(series_dirs: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return the series whose tables can be read, and the errors of the others. Raises ConfigurationError without
-    any."""
-    folders, damages = [], []
-    for folder in series_dirs:
+    left_out += 0 if simulated_only else len(series_dirs) - len(folders)
+    readable_folders, damages = [], []
+    for folder in folders:
         try:
             small_tables.check(SeriesPaths(folder), NEEDED)
-            folders.append(folder)
+            readable_folders.append(folder)
         except RecordError as error:
             damages.append(str(error))
-    if not folders:
+    if not readable_folders:
         raise ConfigurationError(f"no series for the family report can be read: {'; '.join(damages)}")
-    return folders, damages
+    series, older_ids = newest_series(readable_folders)
+    families = publications.families_of(series)
+    ledger = [
+        ledger_row(row, simulated=simulated_only)
+        for row in evaluate([paths.root for paths in series.values()], simulated=simulated_only)
+        if row.claim.family in families and (simulated_only or not row.claim.simulated)
+    ]
+    runs = [run for paths in series.values() for run in rows(paths, "runs")]
+    trust = page.folded(words.model_sentence(runs, *(paths.root for paths in series.values())))
+    legend = (TIMELINES_NOTE if "stela" in families else "") + GRAPHS_NOTE
+    headlines = [(name, text) for name in sorted(series) if (text := index_page.headline_of(series[name]))]
+    family = " and ".join(sorted({experiment.partition("/")[0] for experiment in series}))
+    complete = sum(run["status"] == "complete" for run in runs)
+    ledger_notes = [] if simulated_only else [
+        Sentence(joined([VERDICTS_NOTE, code("barograph claims"),
+                         " judges each claim by the blocks of all series that were asked for alike."]), "small")
+    ]  # fmt: skip
+    verb = "is" if len(damages) == 1 else "are"
+    unread = f"{len(damages)} series could not be read and {verb} not on this page: {'. '.join(damages)}."
+    others = f"This page is about series on machines: {simulated_words(left_out)}."
+    older = f"Left out, because there is a newer series of the same experiment: {', '.join(older_ids)}."
+    notes = ((damages, Sentence(unread)), (left_out, Sentence(others, "small")), (older_ids, Sentence(older, "small")))
+    content = PageContent(
+        title=f"{family}, all experiments",
+        heading=f"{family}: all experiments{', simulated' if simulated_only else ''}",
+        meta=f"{len(series)} experiment{'' if len(series) == 1 else 's'}, {complete} complete runs",
+        css="wide",
+        blocks=[
+            Warnings([trust] if trust else []),
+            Section("In short", [Sentence(_summary(ledger, simulated_only)), Definitions(headlines)]),
+            Section("Figures", [*_figures(series, families, simulated_only), Sentence(legend, "small")]),
+            *_published_tables(families, ledger, simulated=simulated_only),
+            Section("Ledger", [*ledger_blocks(ledger, simulated=simulated_only), *ledger_notes]),
+            *_ablation(series),
+            Section("Series", [_series_table(series, target), *(note for is_there, note in notes if is_there)]),
+        ],
+    )  # fmt: skip
+    return page.save(target, content, figures_of(simulated_only))
 
 
 def newest_series(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], list[str]]:
@@ -105,60 +143,16 @@ def newest_series(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], 
     older_ids = []
     for folder in sorted(series_dirs, key=lambda path: path.name):
         paths = SeriesPaths(folder)
-        experiment = _experiment_of(paths)
+        runs = rows(paths, "runs")
+        if not runs:
+            raise ConfigurationError(
+                f"{folder} is not analysed: it has no table of runs. Run `barograph report {folder}`."
+            )
+        experiment = next((run["experiment"] for run in runs if run["experiment"]), folder.parent.name)
         if experiment in series:
             older_ids.append(f"{experiment} {series[experiment].root.name}")
         series[experiment] = paths
     return series, older_ids
-
-
-def _experiment_of(paths: SeriesPaths) -> str:
-    runs = rows(paths, "runs")
-    if not runs:
-        raise ConfigurationError(
-            f"{paths.root} is not analysed: it has no table of runs. Run `barograph report {paths.root}`."
-        )
-    return next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
-
-
-def content(
-    series: dict[str, SeriesPaths], older: list[str], damages: list[str], ledger: Sequence[LedgerRow], target: Path, *,
-    simulated_only: bool, left_out: int,
-) -> PageContent:  # fmt: skip
-    """Return the page. `damages`: errors of unreadable series; `left_out`: number of simulated series not on the
-    page."""
-    sweeps = {name: sweep_data.collect(paths) for name, paths in series.items() if is_sweep(paths.root)}
-    run = {name: paths for name, paths in series.items() if name not in sweeps}
-    data = {experiment: series_data.collect(paths) for experiment, paths in run.items()}
-    families = publications.families_of(series)
-    figures = [
-        figure for figure in publications.load_figures(DRAWS, families=families)
-        if simulated_only or not figure.is_simulated
-    ]  # fmt: skip
-    runs = [run for paths in series.values() for run in rows(paths, "runs")]
-    trust = page.folded(words.model_sentence(runs, *(paths.root for paths in series.values())))
-    claims = [ledger_row(row, simulated=simulated_only) for row in ledger]
-    absence = "not simulated" if simulated_only else "not run"
-    panels = [_panels(number, figure, run, data, sweeps, absence) for number, figure in enumerate(figures, start=1)]
-    legend = (TIMELINES_NOTE if "stela" in families else "") + GRAPHS_NOTE
-    headlines = [(name, headline) for name in sorted(series) if (headline := index_page.headline_of(series[name]))]
-    family = " and ".join(sorted({experiment.partition("/")[0] for experiment in series}))
-    complete = sum(run["status"] == "complete" for run in runs)
-    return PageContent(
-        title=f"{family}, all experiments",
-        heading=f"{family}: all experiments{', simulated' if simulated_only else ''}",
-        meta=f"{len(series)} experiment{'' if len(series) == 1 else 's'}, {complete} complete runs",
-        css="wide",
-        blocks=[
-            Warnings([trust] if trust else []),
-            Section("In short", [Sentence(_summary(claims, simulated_only)), Definitions(headlines)]),
-            Section("Figures", [*panels, Sentence(legend, "small")]),
-            *_published_tables(families, claims, simulated=simulated_only),
-            Section("Ledger", _ledger(claims, simulated_only)),
-            *_ablation(run),
-            Section("Series", _sources(series, older, damages, simulated_words(left_out), target)),
-        ],
-    )
 
 
 def _summary(claims: Sequence[Row], simulated_only: bool) -> str:
@@ -176,19 +170,68 @@ def _summary(claims: Sequence[Row], simulated_only: bool) -> str:
     )
 
 
-def _ledger(claims: Sequence[Row], simulated_only: bool) -> list[Block]:
-    blocks = ledger_blocks(claims, simulated=simulated_only)
-    if not simulated_only:
-        command = joined(
-            [VERDICTS_NOTE, code("barograph claims"),
-             " judges each claim by the blocks of all series that were asked for alike."]
-        )  # fmt: skip
-        blocks.append(Sentence(command, "small"))
-    return blocks
+def _figures(series: Mapping[str, SeriesPaths], families: Sequence[str], simulated_only: bool) -> Iterator[Panels]:
+    """Yield each published figure: one drawing, one for each graph, or none if nothing of it was run (or simulated)."""
+    sweeps = {name: sweep_curves.collect(paths) for name, paths in series.items() if is_sweep(paths.root)}
+    data = {name: series_data.collect(paths) for name, paths in series.items() if name not in sweeps}
+    absent = "not simulated" if simulated_only else "not run"
+    figures = (each for each in publications.load_figures(DRAWS, families=families)
+               if simulated_only or not each.is_simulated)  # fmt: skip
+    for place, figure in enumerate(figures, start=1):
+        name, of_sweeps = f"figure_{place}", figure.is_simulated
+        experiments = sweeps.keys() if of_sweeps else data.keys()
+        drawings, gaps = [], []
+        if figure.is_graphs:
+            for panel in figure.panels:
+                drawing = _graph(panel, series if panel.experiment in data else {})
+                drawings.append(page_figure(f"{name}_{panel.topology}", panel.title, "", drawing))
+        else:
+            gaps = [panel.experiment for panel in figure.panels if panel.experiment not in experiments]
+            if len(gaps) < len(figure.panels):
+                charts = published_figures
+                chart = charts.sweep_chart(figure, sweeps) if of_sweeps else charts.chart(figure, data)
+                drawings = [page_figure(name, figure.title, "", chart)]
+        missing = f" {absent.capitalize()}: {', '.join(dict.fromkeys(gaps))}." if gaps else ""
+        caption = [bold(f"Figure {place}. {figure.title}"), f" ({figure.source}). {figure.caption}{missing}"]
+        yield Panels(f"figure-{place}", joined(caption), drawings, absent)
+
+
+def _graph(panel: publications.PublishedPanel, series: Mapping[str, SeriesPaths]) -> Drawing:
+    """Return the graph that was run, with the decisions; without a run the graph of the topology's file."""
+    title = f"Logical graph of {panel.topology}"
+    run = decision_graph.collect(series[panel.experiment]) if panel.experiment in series else None
+    if run is None:
+        return topology_graph.graph_drawing(decision_graph.graph_from_catalogue(panel.topology), title)
+    return topology_graph.graph_drawing(run.graph, title, decision_graph.notes(run))
+
+
+def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulated: bool) -> Iterator[Section]:
+    """Yield the published tables whose claims the page has: about runs on machines, or about sweeps."""
+    by_name = {row["id"]: row for row in ledger}
+
+    def cell(name: str | None) -> str | None:
+        row = by_name.get(name) if name else None
+        if row is None:
+            return None
+        best = row.get("best_of_three")
+        details = [f"stated {row['stated_text']}"]
+        details += [f"best of three {number(best, 1, signed=True)}"] if "best_of_three" in row else []
+        details += [row["interval_text"]] if row["interval_text"] != MISSING else []
+        return joined([bold(row["measured_text"]), BREAK, small("; ".join(details))])
+
+    for paper_table in publications.load_tables(families):
+        if paper_table.simulated == simulated:
+            headings = [
+                Heading("", itemgetter(0), css="k"),
+                *(Heading(name, itemgetter(place), css="n") for place, name in enumerate(paper_table.columns, start=1)),
+            ]
+            table = ResultTable(headings, [(name, *map(cell, cells)) for name, cells in paper_table.rows])
+            caption = Sentence(f"{paper_table.title} ({paper_table.source}). {paper_table.caption}", "small")
+            yield Section(paper_table.title, [table, caption])
 
 
 def _ablation(series: Mapping[str, SeriesPaths]) -> list[Section]:
-    answers = {experiment: scale_decisions.ablation_rows(paths) for experiment, paths in series.items()}
+    answers = {name: scale_decisions.ablation_rows(paths) for name, paths in series.items() if not is_sweep(paths.root)}
     lines = {experiment: of_series for experiment, of_series in answers.items() if of_series}
     return [Section("Ablation", [Sentence(ABLATION_NOTE), ablation_table(lines)])] if lines else []
 
@@ -211,68 +254,7 @@ def ablation_table(lines: Mapping[str, Sequence[AblationRow]]) -> ResultTable:
     return ResultTable([*headings, *(Heading(name, difference(name)) for name in lines)], list(variants))
 
 
-def _panels(
-    number: int, figure: publications.PublishedFigure, series: dict[str, SeriesPaths], data: dict[str, SeriesData],
-    swept: dict[str, SweepData], absent: str,
-) -> Panels:  # fmt: skip
-    """Return a published figure: one drawing, one for each graph, or none if nothing of it was run (or simulated)."""
-    experiments = swept.keys() if figure.is_simulated else data.keys()
-    gaps = [] if figure.is_graphs else [p.experiment for p in figure.panels if p.experiment not in experiments]
-    drawings = []
-    if figure.is_graphs:
-        drawings = [page_figure(f"figure_{number}_{p.topology}", p.title, "", _graph(p, series)) for p in figure.panels]
-    elif any(panel.experiment in experiments for panel in figure.panels):
-        of_sweeps = figure.is_simulated
-        chart = published_figures.sweep_chart(figure, swept) if of_sweeps else published_figures.chart(figure, data)
-        drawings = [page_figure(f"figure_{number}", figure.title, "", chart)]
-    names = ", ".join(dict.fromkeys(gaps))
-    caption = f" ({figure.source}). {figure.caption}" + (f" {absent.capitalize()}: {names}." if gaps else "")
-    return Panels(
-        f"figure-{number}", joined([bold(f"Figure {number}. {figure.title}"), caption]), tuple(drawings), absent
-    )
-
-
-def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulated: bool) -> list[Section]:
-    """Return the published tables whose claims the page has: about runs on machines, or about sweeps."""
-    by_name = {row["id"]: row for row in ledger}
-
-    def cell(name: str | None) -> str | None:
-        row = by_name.get(name) if name else None
-        if row is None:
-            return None
-        best = row.get("best_of_three")
-        details = [f"stated {row['stated_text']}"]
-        details += [f"best of three {number(best, 1, signed=True)}"] if "best_of_three" in row else []
-        details += [row["interval_text"]] if row["interval_text"] != MISSING else []
-        return joined([bold(row["measured_text"]), BREAK, small("; ".join(details))])
-
-    sections = []
-    for paper_table in publications.load_tables(families):
-        if paper_table.simulated == simulated:
-            headings = [
-                Heading("", itemgetter(0), css="k"),
-                *(Heading(name, itemgetter(place), css="n") for place, name in enumerate(paper_table.columns, start=1)),
-            ]
-            table = ResultTable(headings, [(name, *map(cell, cells)) for name, cells in paper_table.rows])
-            caption = Sentence(f"{paper_table.title} ({paper_table.source}). {paper_table.caption}", "small")
-            sections.append(Section(paper_table.title, [table, caption]))
-    return sections
-
-
-def _graph(panel: publications.PublishedPanel, series: dict[str, SeriesPaths]) -> Drawing:
-    """Return the graph that was run, with the decisions; without a run the graph of the topology's file."""
-    title = f"Logical graph of {panel.topology}"
-    run = decision_graph.collect(series[panel.experiment]) if panel.experiment in series else None
-    if run is None:
-        return topology_graph.graph_drawing(decision_graph.graph_from_catalogue(panel.topology), title)
-    return topology_graph.graph_drawing(run.graph, title, decision_graph.notes(run))
-
-
-def _sources(
-    series: Mapping[str, SeriesPaths], older: list[str], damages: list[str], left_out: str, target: Path
-) -> list[Block]:
-    """Return the table of the page's series, and notes on the series left out."""
-
+def _series_table(series: Mapping[str, SeriesPaths], target: Path) -> ResultTable:
     def source(item: tuple[str, SeriesPaths]) -> Row:
         experiment, paths = item
         runs = rows(paths, "runs")
@@ -288,42 +270,4 @@ def _sources(
         }
 
     headings = columns("experiment; series; runs /n; complete /n; begun /k; report")
-    verb = "is" if len(damages) == 1 else "are"
-    reason = "Left out, because there is a newer series of the same experiment"
-    notes = (
-        (damages, f"{len(damages)} series could not be read and {verb} not on this page: {'. '.join(damages)}.", ""),
-        (left_out, f"This page is about series on machines: {left_out}.", "small"),
-        (older, f"{reason}: {', '.join(older)}.", "small"),
-    )
-    return [
-        ResultTable(headings, list(map(source, sorted(series.items())))),
-        *(Sentence(text, css) for is_there, text, css in notes if is_there),
-    ]
-
-
-def write(
-    series_dirs: Sequence[Path], target: Path, evaluate: Any, *, simulated_only: bool = False, left_out: int = 0
-) -> Path:
-    """Write the page to `target` and return its path; `evaluate` gives the ledger of series folders, `simulated` or
-    not.
-
-    It shows series on machines, or with `simulated_only` simulated ones. `left_out`: number of simulated series that
-    the caller left out. Unreadable series are named on the page.
-    """
-    folders, simulated_count = chosen_series(series_dirs, simulated_only=simulated_only)
-    readable_folders, damages = readable_series(folders)
-    series, older_ids = newest_series(readable_folders)
-    families = publications.families_of(series)
-    ledger = [
-        row for row in evaluate([paths.root for paths in series.values()], simulated=simulated_only)
-        if row.claim.family in families and (simulated_only or not row.claim.simulated)
-    ]  # fmt: skip
-    page_content = content(
-        series, older_ids, damages, ledger, target, simulated_only=simulated_only, left_out=left_out + simulated_count
-    )
-    return page.save(target, page_content, figures_of(simulated_only))
-
-
-def figures_of(simulated_only: bool) -> str:
-    """Return the name of the folder beside the page with the files of its figures."""
-    return f"figures_{SIMULATED}" if simulated_only else "figures"
+    return ResultTable(headings, list(map(source, sorted(series.items()))))

@@ -64,31 +64,39 @@ def headline(
         return "No run reached an event, so there is nothing to compare."
     pairs, event = _pairs(experiment, variants, events, claims, topology)
     metric = pairs[0][0] if pairs else THROUGHPUT
-    if topology is not None and not _present(experiment, event, metric, variants, measured, topology):
+
+    def claim(event: str, metric: str, variant: str, baseline: str | None = None) -> Claim:
+        kind = ClaimKind.OWN_AT_LEAST if baseline is None else ClaimKind.RATIO_ABOVE
+        return Claim("", "", "", "", experiment, kind, metric, variant, 0.0, "%", None, baseline, event,
+                     topology=topology)  # fmt: skip
+
+    def measured_variants(event: str, metric: str) -> list[str]:
+        return [name for name in variants if measured.of(claim(event, metric, name), name)]
+
+    if topology is not None and not measured_variants(event, metric):
         # If a variant had departed by then, compare after the last event at which it was measured.
-        measured_events = [each for each in events if _present(experiment, each, metric, variants, measured, topology)]
-        event = measured_events[-1] if measured_events else event
-    after = _after(event, events)
-    names_of = {each: _present(experiment, event, each, variants, measured, topology) for each in NOUNS}
+        event = next((each for each in reversed(list(events)) if measured_variants(each, metric)), event)
+    after = f"after the {_event_name(events[event])}"
+    if len(events) > 1:
+        after = f"after event {list(events).index(event) + 1} of {len(events)} ({_event_name(events[event])})"
+    names_of = {each: measured_variants(event, each) for each in NOUNS}
     if not names_of[metric]:
-        failed = _failures([_claim(experiment, event, metric, name, topology) for name in variants], measured)
+        failed = _failures([claim(event, metric, name) for name in variants], measured)
         return f"No complete run measured a {NOUNS[metric]} {after}{failed}."
     rows = [
-        judge(_claim(experiment, event, each, variant, topology, baseline), measured)
+        judge(claim(event, each, variant, baseline), measured)
         for each, variant, baseline in pairs
         if {variant, baseline} <= set(names_of[each])
     ]
     if not rows and metric != THROUGHPUT:
         sentences = [f"There are no two variants to compare the {NOUNS[metric]} {after} of."]
     elif not rows:
-        changes = [judge(_claim(experiment, event, OWN_CHANGE, name, topology), measured) for name in names_of[metric]]
+        changes = [judge(claim(event, OWN_CHANGE, name), measured) for name in names_of[metric]]
         sentences = [_sentence(row, after, measured) for row in changes]
     elif len(rows) > MOST_PAIRS:
         sentences = [_highest_sentence(rows, after, measured)]
     else:
         sentences = [_sentence(row, after, measured) for row in rows]
-    compared_names = {name for _, *names in pairs for name in names}
-    unmeasured = [name for name in variants if name in compared_names and name not in names_of[metric]]
     omitted = len(sentences) - MOST_PAIRS
     verb = " is" if omitted == 1 else "s are"
     omission = [f"{omitted} more variant{verb} compared with themselves in the report."] if omitted > 0 else []
@@ -98,24 +106,20 @@ def headline(
         for run in measured.experiments.get(row.claim.experiment, ())
     )
     failure_notes = []
-    for name in unmeasured:
-        failed = failed_note(_claim(experiment, event, metric, name, topology), measured, _name)
-        failure_notes.append(f"{_capital(_name(name))} has no complete run{failed and f': {failed}'}.")
+    compared_names = {name for _, *names in pairs for name in names}
+    for name in variants:
+        if name in compared_names and name not in names_of[metric]:
+            failed = failed_note(claim(event, metric, name), measured, _name)
+            failure_notes.append(f"{_capital(_name(name))} has no complete run{failed and f': {failed}'}.")
     return " ".join([*sentences[:MOST_PAIRS], *omission, *([PACED] if is_paced else []), *failure_notes])
 
 
-def _present(
-    experiment: str, event: str, metric: str, variants: Sequence[str], measured: SeriesConditions, topology: str | None
-) -> list[str]:
-    return [name for name in variants if measured.of(_claim(experiment, event, metric, name, topology), name)]
+def _event_name(kind: str) -> str:
+    return EVENT_NAMES.get(kind, kind.replace("_", " "))
 
 
 def _pairs(
-    experiment: str,
-    variants: Sequence[str],
-    events: Mapping[str, str],
-    claims: Sequence[Claim],
-    topology: str | None,
+    experiment: str, variants: Sequence[str], events: Mapping[str, str], claims: Sequence[Claim], topology: str | None
 ) -> tuple[list[Pair], str]:
     """Return the pairs to compare and their event; if claims use several metrics, of the first few only."""
     event_claims = [
@@ -134,23 +138,6 @@ def _pairs(
     return list(dict.fromkeys(pairs))[: MOST_PAIRS if is_mixed else None], event
 
 
-def _after(event: str, events: Mapping[str, str]) -> str:
-    name = EVENT_NAMES.get(events[event], events[event].replace("_", " "))
-    if len(events) == 1:
-        return f"after the {name}"
-    return f"after event {list(events).index(event) + 1} of {len(events)} ({name})"
-
-
-def _claim(
-    experiment: str, event: str, metric: str, variant: str, topology: str | None, baseline: str | None = None
-) -> Claim:
-    kind = ClaimKind.OWN_AT_LEAST if baseline is None else ClaimKind.RATIO_ABOVE
-    return Claim("", "", "", "", experiment, kind, metric, variant, 0.0, "%", None, baseline, event, topology=topology)
-
-
-# --- sentences -------------------------------------------------------------------------------------------------------
-
-
 def _failures(claims: Sequence[Claim], measured: SeriesConditions) -> str:
     """Return `; 3 of 6 runs of Stela failed: …`, in the ledger's words, or "" if the system under test never failed."""
     of_variants = {name: replace(claim, variant=name, baseline=None) for claim in claims for name in claim.variants}
@@ -164,7 +151,7 @@ def _sentence(row: LedgerRow, after: str, measured: SeriesConditions) -> str:
     """Return the sentence that compares a variant with its baseline, or without one with itself before."""
     is_own_change, name, failed = row.claim.baseline is None, _name(row.claim.variant), _failures([row.claim], measured)
     noun = f"{NOUNS[THROUGHPUT if is_own_change else row.claim.metric]} {after}"
-    subject = f"{'in complete runs ' if failed else ''}{_possessive(name)} {noun}"
+    subject = f"{'in complete runs ' if failed else ''}{name}'{'' if name.endswith('s') else 's'} {noun}"
     baseline = "its own before" if is_own_change else _baseline_name(row)
     if row.measured is None and is_own_change:
         return _capital(f"{name} has a {noun}, but none before to compare it with{failed}.")
@@ -223,32 +210,25 @@ def _basis_parts(row: LedgerRow, measured: SeriesConditions) -> list[str]:
 def _run_counts(row: LedgerRow, measured: SeriesConditions, unsteady: str) -> str:
     """Return `5 runs of each` if all of them are compared, else the number of blocks first: `4 blocks with both
     (…)`."""
-    variant_runs = baseline_runs = len(measured.of(row.claim, row.claim.variant))
-    counts = _runs(variant_runs)
-    if row.claim.baseline is not None:
-        baseline_runs = len(measured.of(row.claim, row.claim.baseline))
-        each = f"{_runs(variant_runs)} of {_name(row.claim.variant)} and {baseline_runs} of {_name(row.claim.baseline)}"
-        counts = f"{_runs(variant_runs)} of each" if variant_runs == baseline_runs else each
-    if row.runs == variant_runs == baseline_runs:
+
+    def text(runs: int, noun: str = "run") -> str:
+        return f"one {noun}" if runs == 1 else f"{runs} {noun}s"
+
+    variant, baseline = row.claim.variant, row.claim.baseline
+    of_variant = of_baseline = len(measured.of(row.claim, variant))
+    counts = text(of_variant)
+    if baseline is not None:
+        of_baseline = len(measured.of(row.claim, baseline))
+        each = f"{counts} of {_name(variant)} and {of_baseline} of {_name(baseline)}"
+        counts = f"{counts} of each" if of_variant == of_baseline else each
+    if row.runs == of_variant == of_baseline:
         return f"{counts} ({unsteady})" if unsteady else counts
-    blocks = "one block" if row.runs == 1 else f"{row.runs} blocks"
-    return f"{blocks} with both ({', '.join(filter(None, (counts, unsteady)))})"
-
-
-def _runs(runs: int) -> str:
-    return "one run" if runs == 1 else f"{runs} runs"
-
-
-# --- words -----------------------------------------------------------------------------------------------------------
+    return f"{text(row.runs, 'block')} with both ({', '.join(filter(None, (counts, unsteady)))})"
 
 
 def _baseline_name(row: LedgerRow) -> str:
     baseline = str(row.claim.baseline)
     return BASELINE_NAMES.get(baseline, _name(baseline))
-
-
-def _possessive(name: str) -> str:
-    return f"{name}'" if name.endswith("s") else f"{name}'s"
 
 
 def _capital(sentence: str) -> str:

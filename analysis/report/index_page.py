@@ -8,7 +8,7 @@ served, as it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,24 +17,23 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from analysis.claims.ledger_rows import VERDICTS
-from analysis.record.files import (
-    COMPARISONS,
-    COUNTERFACTUALS,
-    NIGHTS,
-    SeriesPaths,
-    read_json_or_none,
-    write_json_atomic,
-)
+from analysis.record.files import COMPARISONS, COUNTERFACTUALS, NIGHTS, SeriesPaths, read_json_or_none
 from analysis.record.simulated import first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
-from analysis.report.markup import BREAK, badge, code, joined, link, small
-from analysis.report.page import Folded, PageContent, Section, Sentence
-from analysis.report.table import ResultTable, columns
+from analysis.report.page import Block, Folded, PageContent, Section, Sentence
+from analysis.report.table import BREAK, ResultTable, badge, code, columns, joined, link, small
 from barograph.plan.blocks import STAMP_CHARACTERS, stamp_time
 from barograph.plan.experiment import SIMULATED
 
 SUMMARY_FILE = "report.json"
+FILE = "index.html"
+MOST_SUMMARIES = 20  # series of an experiment whose summary is read; for older ones the name gives the date
+MOST_LINKS = 200  # older ones that are listed at all
+MOST_COUNTERFACTUALS = 5  # newest counterfactuals of a series that are listed
+SERIES_COLUMNS = columns(
+    "begun (UTC) = begun /k; series /k; runs complete = runs /n; result and claims = result /v; report /k"
+)
 
 
 def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict[str, Any]:
@@ -61,10 +60,6 @@ def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict
     }
 
 
-def write_summary(paths: SeriesPaths, document: Mapping[str, Any]) -> None:
-    write_json_atomic(paths.root / SUMMARY_FILE, document)
-
-
 def headline_of(paths: SeriesPaths) -> str:
     """Return the first sentence of the series' report; empty without a report."""
     return str((read_json_or_none(paths.root / SUMMARY_FILE) or {}).get("headline") or "")
@@ -81,58 +76,39 @@ def spec_title(paths: SeriesPaths) -> str | None:
     return None if title is None else str(title)
 
 
-FILE = "index.html"
-MOST_SUMMARIES = 20  # series of an experiment whose summary is read; for older ones the name gives the date
-MOST_LINKS = 200  # older ones that are listed at all
-MOST_COUNTERFACTUALS = 5  # newest counterfactuals of a series that are listed
-
-
 def family_report(root: Path, family: str, *, simulated: bool = False) -> Path:
     """Return the path of a family's page, or of its page of simulated series."""
     return root / family / (f"report_{SIMULATED}.html" if simulated else "report.html")
 
 
 def write(root: Path, now_s: float) -> Path:
-    return page.save(root / FILE, content(root, now_s))
-
-
-def content(root: Path, now_s: float) -> PageContent:
-    families: dict[str, list[Path]] = {}
-    for family, folder in _experiments(root):
-        families.setdefault(family, []).append(folder)
-    comparisons = [experiment_section(root, folder) for folder in families.pop(COMPARISONS, ())]
-    sections: list[page.Block] = [_family_section(root, family, folders) for family, folders in families.items()]
-    empty = Sentence(joined(["There are no series yet: ", code("barograph run stela/star"), " makes one."]))
+    families: dict[str, list[Section]] = {}
+    for family in _folders(root):
+        for folder in _folders(family):
+            if any(_has_series(series) for series in folder.iterdir()):
+                families.setdefault(family.name, []).append(_experiment_section(root, folder))
+    comparisons = families.pop(COMPARISONS, [])
     suites = [folder for folder in _folders(root / NIGHTS) if (folder / "nights").is_dir()]
+    sections: list[Block] = [*([Section("Nights", [_suite_table(root, suites)])] if suites else [])]
+    sections += [Section("Comparisons", comparisons)] if comparisons else []
+    for name, experiments in families.items():
+        pages = (
+            (f"All experiments of {name} on one page", _link(root, family_report(root, name))),
+            (f"Simulated series of {name} on one page", _link(root, family_report(root, name, simulated=True))),
+        )
+        sections.append(Section(name, [*(Sentence(link(text, to)) for text, to in pages if to), *experiments]))
+    if not families:
+        hint = ["There are no series yet: ", code("barograph run stela/star"), " makes one."]
+        sections.append(Sentence(joined(hint)))
     number = sum(map(len, families.values()))
-    return PageContent(
+    content = PageContent(
         title="results",
         heading="Results",
         meta=f"{number} experiment{'' if number == 1 else 's'} · as of"
         f" {datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC",
-        blocks=[
-            *([Section("Nights", [suite_table(root, suites)])] if suites else []),
-            *([Section("Comparisons", comparisons)] if comparisons else []),
-            *(sections or [empty]),
-        ],
+        blocks=sections,
     )
-
-
-def _family_section(root: Path, family: str, folders: Sequence[Path]) -> Section:
-    pages = (
-        (f"All experiments of {family} on one page", _link(root, family_report(root, family))),
-        (f"Simulated series of {family} on one page", _link(root, family_report(root, family, simulated=True))),
-    )
-    sentences = [Sentence(link(text, target)) for text, target in pages if target]
-    return Section(family, [*sentences, *(experiment_section(root, folder) for folder in folders)])
-
-
-def _experiments(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield (family, folder) of every experiment that has a series."""
-    for family in _folders(root):
-        for folder in _folders(family):
-            if any(_has_series(series) for series in folder.iterdir()):
-                yield family.name, folder
+    return page.save(root / FILE, content)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -146,40 +122,31 @@ def _has_series(folder: Path) -> bool:
     return (folder / "series.json").is_file()
 
 
-def experiment_section(root: Path, folder: Path) -> Section:
+def _experiment_section(root: Path, folder: Path) -> Section:
     """Return a section with the newest series first (their ids begin with their time); older ones are links only."""
     every = sorted((path for path in folder.iterdir() if _has_series(path)), key=lambda path: path.name, reverse=True)
     summaries = [read_json_or_none(path / SUMMARY_FILE) for path in every[:MOST_SUMMARIES]]
     title = next((document["title"] for document in summaries if document and document.get("title")), None)
     name = f"{folder.parent.name}/{folder.name}"
-    entries = [series_row(root, path, document) for path, document in zip(every, summaries, strict=False)]
-    blocks: list[page.Block] = [ResultTable(SERIES_COLUMNS, entries, css="blocks")]
+    entries = [_series_row(root, path, document) for path, document in zip(every, summaries, strict=False)]
+    blocks: list[Block] = [ResultTable(SERIES_COLUMNS, entries, css="blocks")]
     if rest := every[MOST_SUMMARIES:]:
-        links = joined(
-            (link(path.name, _link(root, path / "report.html")) for path in rest[:MOST_LINKS]), separator=", "
-        )
+        links = joined((link(path.name, _link(root, path / "report.html")) for path in rest[:MOST_LINKS]), ", ")
         hidden = len(rest) - MOST_LINKS
         remark = joined([f", and {hidden} more in ", code(f"{name}/")]) if hidden > 0 else ""
         blocks.append(Folded(f"{len(rest)} older series", [Sentence(joined([links, remark]), "small")], long=True))
     return Section(name, blocks, name.replace("/", "-"), str(title or spec_title(SeriesPaths(every[0])) or ""))
 
 
-SERIES_COLUMNS = columns(
-    "begun (UTC) = begun /k; series /k; runs complete = runs /n; result and claims = result /v; report /k"
-)
-
-
-def series_row(root: Path, folder: Path, document: Mapping[str, Any] | None) -> Row:
+def _series_row(root: Path, folder: Path, document: Mapping[str, Any] | None) -> Row:
     """Return the row of a series in the index; `document` is its summary, None if it was never analysed."""
     comparison_result, summary = read_json_or_none(folder / "comparison_result.json"), document or {}
     is_of_model = bool(summary.get("simulated")) or is_simulated_series(folder)
     runs = [f"{summary['complete']} of {summary['runs']}"] if "runs" in summary else []
     if incomplete := ", ".join(f"{number} {status}" for status, number in (summary.get("not_complete") or {}).items()):
         runs += [small(incomplete, "reason")]
-    comparison, report = (
-        _link(root, folder / "comparison.html", comparison_result),
-        _link(root, folder / "report.html", document),
-    )
+    comparison = _link(root, folder / "comparison.html", comparison_result)
+    report = _link(root, folder / "report.html", document)
     counts = summary.get("verdicts") or {}
     badges = [] if comparison else [
         badge(f"{counts[verdict]} {verdict}", verdict.replace(" ", "-")) for verdict in VERDICTS if counts.get(verdict)
@@ -188,15 +155,15 @@ def series_row(root: Path, folder: Path, document: Mapping[str, Any] | None) -> 
     pages = (("comparison", comparison), ("report", report))
     links = joined((link(text, target) for text, target in pages if target), ", ")
     return {
-        "begun": start_text(summary.get("begun_s"), folder.name),
+        "begun": _start_text(summary.get("begun_s"), folder.name),
         "series": joined([folder.name, *([small("simulated", "reason")] if is_of_model else [])], BREAK),
         "runs": joined(runs, BREAK),
         "result": joined(filter(None, (sentence, joined(badges, ", "))), BREAK),
-        "report": joined([links or small("not analysed"), *counterfactual_links(root, folder)], BREAK),
+        "report": joined([links or small("not analysed"), *_counterfactual_links(root, folder)], BREAK),
     }
 
 
-def counterfactual_links(root: Path, folder: Path) -> list[Markup]:
+def _counterfactual_links(root: Path, folder: Path) -> list[Markup]:
     """Return links to the newest pages of runs that were simulated with other policies, and the number of older
     ones."""
     pages = sorted(folder.glob(f"{COUNTERFACTUALS}/*/report.html"), key=lambda path: path.parent.name, reverse=True)
@@ -204,12 +171,12 @@ def counterfactual_links(root: Path, folder: Path) -> list[Markup]:
     for path in pages[:MOST_COUNTERFACTUALS]:
         name, target = path.parent.name, quote(path.relative_to(root).as_posix())
         run = f"{name[STAMP_CHARACTERS + 1 :]} with other policies"
-        links.append(small(joined([link(run, target), f" ({start_text(None, name)})"])))
+        links.append(small(joined([link(run, target), f" ({_start_text(None, name)})"])))
     older_count = len(pages) - MOST_COUNTERFACTUALS
     return [*links, *([small(f"and {older_count} older")] if older_count > 0 else [])]
 
 
-def start_text(begun_s: float | None, series_id: str) -> str:
+def _start_text(begun_s: float | None, series_id: str) -> str:
     """Return when the first run began, or if that is unknown the time in the series' id."""
     if begun_s is not None:
         return f"{datetime.fromtimestamp(begun_s, UTC):%Y-%m-%d %H:%M}"
@@ -217,7 +184,7 @@ def start_text(begun_s: float | None, series_id: str) -> str:
     return f"{opening:%Y-%m-%d %H:%M}" if opening else "–"
 
 
-def suite_table(root: Path, folders: Sequence[Path]) -> ResultTable:
+def _suite_table(root: Path, folders: Sequence[Path]) -> ResultTable:
     """Return the number of nights of each suite and the result of the newest."""
 
     def row(folder: Path) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from markupsafe import Markup, escape
 from analysis.claims.ledger_rows import LedgerRow
 from analysis.claims.rules import DERIVED_KINDS
 from analysis.claims.statements import SPREADS, ClaimKind
+from analysis.compare.sentence import p_text
 from analysis.numerals import MISSING, number, with_unit
 from analysis.record.small_tables import Row
-from analysis.report.markup import BREAK, badge, joined, small
 from analysis.report.page import Block, Sentence
-from analysis.report.table import Heading, ResultTable, columns
+from analysis.report.table import BREAK, Heading, ResultTable, badge, columns, joined, small
 from barograph.plan.experiment import SIMULATED
 
 # 1: an interval that touched the stated number counted as reproduced. 2: a verdict had to be certain among all
@@ -99,15 +99,8 @@ def statement_text(row: LedgerRow) -> str:
     }.get(claim.kind, number_text)
 
 
-def _needs_no_region(row: LedgerRow) -> bool:
-    """Return whether the row has no verdict, whatever its number is."""
-    return row.is_models or row.claim.stated_over is not None
-
-
-def region_text(row: LedgerRow) -> str:
-    """Return where the whole interval has to lie; MISSING if the claim has no region or the row no verdict."""
-    if row.claim.within is None or _needs_no_region(row):
-        return MISSING
+def _region_text(row: LedgerRow) -> str:
+    """Return where the whole interval has to lie."""
     is_signed = row.claim.kind not in SPREADS
     low, high = (quantity_text(end, "", is_signed) for end in (row.claim.region.low, row.claim.region.high))
     if not isfinite(row.claim.region.low):
@@ -115,15 +108,23 @@ def region_text(row: LedgerRow) -> str:
     return f"above {low}" if not isfinite(row.claim.region.high) else f"{low} to {high}"
 
 
-def _finite(end: float | None) -> float | None:
-    return end if end is not None and isfinite(end) else None
-
-
 def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
     """Return a row for the table and for claims.json. `simulated`: the runs were, which does not matter to an exact
     claim; the model's range has the keys `lowest` and `highest` instead of an interval's `low` and `high`."""
-    ends = [_finite(end) for end in (row.low, row.high)]
-    finite = [None, None] if row.is_models else ends
+
+    def finite(*ends: float | None) -> list[float | None]:
+        return [end if end is not None and isfinite(end) else None for end in ends]
+
+    ends, region = finite(row.low, row.high), row.claim.region
+    low, high = (None, None) if row.is_models else ends
+    has_region = not row.is_models and row.claim.stated_over is None  # else it has no verdict, whatever its number is
+    further: Row = {}
+    if simulated:
+        further = {"model_text": model_text(row), "range_text": range_text(row)}
+    if (simulated or row.claim.simulated) and row.claim.kind is ClaimKind.EXACT:
+        further = {**further, "range_text": MISSING}
+    elif simulated or row.claim.simulated:
+        further = {**further, "lowest": ends[0], "highest": ends[1], SIMULATED: True}
     return {
         "id": row.claim.name,
         "experiment": row.claim.experiment,
@@ -133,13 +134,11 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
         "stated_text": statement_text(row),
         "measured": row.measured,
         "measured_text": measured_text(row),
-        "low": finite[0],
-        "high": finite[1],
+        "low": low,
+        "high": high,
         "interval_text": interval_text(row),
-        "region": [None, None]
-        if _needs_no_region(row)
-        else [_finite(row.claim.region.low), _finite(row.claim.region.high)],
-        "region_text": region_text(row),
+        "region": finite(region.low, region.high) if has_region else [None, None],
+        "region_text": _region_text(row) if has_region and row.claim.within is not None else MISSING,
         "runs": row.runs,
         "blocks": row.blocks or row.runs,
         "unsteady": row.unsteady,
@@ -156,16 +155,8 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
         **({"notes": list(row.notes)} if row.notes else {}),
         **({} if row.best_of_three is None else {"best_of_three": row.best_of_three}),
         **({} if row.claim.topology is None else {"topology": row.claim.topology}),
-        **(_model_columns(row, ends, simulated=simulated) if simulated or row.claim.simulated else {}),
+        **further,
     }
-
-
-def _model_columns(row: LedgerRow, ends: list[float | None], *, simulated: bool) -> Row:
-    """Return further columns for the ledger of simulated runs, or for a sweep's row in another ledger."""
-    text_columns: Row = {"model_text": model_text(row), "range_text": range_text(row)} if simulated else {}
-    if row.claim.kind is ClaimKind.EXACT:
-        return {**text_columns, "range_text": MISSING}
-    return {**text_columns, "lowest": ends[0], "highest": ends[1], SIMULATED: True}
 
 
 MODEL_NOTE = (
@@ -182,18 +173,10 @@ def _statement(row: Row) -> str:
 
 
 def _verdict(row: Row) -> str:
-    verdict = badge(
-        row["verdict_text"], row["verdict"].replace(" ", "-") + (" indication" if row["indication"] else "")
-    )
-    if not row["direction"]:
-        return verdict
+    css = row["verdict"].replace(" ", "-") + " indication" * row["indication"]
     direction = "no" if row["direction"] == "none" else row["direction"]
-    return joined([verdict, BREAK, small(f"{direction} direction", "reason")])
-
-
-def _p_text(row: Row) -> str:
-    p = row["p_holm"]
-    return "< 0.001" if p is not None and p < 0.001 else number(p, 3)
+    note = [BREAK, small(f"{direction} direction", "reason")] if direction else []
+    return joined([badge(row["verdict_text"], css), *note])
 
 
 def _of_model(row: Row) -> str:
@@ -207,7 +190,8 @@ STATEMENT = Heading("statement", _statement, css="wide")
 MEASURED_COLUMNS = (
     CLAIM, Heading("verdict", _verdict), STATEMENT,
     *columns("stated = stated_text /n k; has to lie = region_text /n k; measured = measured_text /n k"),
-    *columns("95 % interval = interval_text /n k; blocks /n k"), Heading("p (Holm)", _p_text, css="n k"),
+    *columns("95 % interval = interval_text /n k; blocks /n k"),
+    Heading("p (Holm)", lambda row: p_text(row["p_holm"]), css="n k"),
 )  # fmt: skip
 MODEL_COLUMNS = (  # of simulated runs: no verdict, no interval, no p
     CLAIM, STATEMENT, Heading("the model gives", _of_model, css="n k"),

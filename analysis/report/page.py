@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from markupsafe import Markup, escape
 
 from analysis.record.files import write_text_atomic
-from analysis.report.downloads import Download, DownloadLink, Row, download_links, row_downloads, write_downloads
-from analysis.report.markup import element, joined
-from analysis.report.table import ResultTable
+from analysis.report.downloads import Download, Row, download_links, row_downloads, write_downloads
+from analysis.report.table import ResultTable, element, joined
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -146,7 +145,7 @@ def save(path: Path, content: PageContent, folder: str = FOLDER, *, only_large: 
     """Write the page and, in `folder` beside it, the files that it offers; `only_large`: only those not embedded."""
     groups = {block.name: block.files for block in _with_files(content.blocks)}
     links = download_links(groups, folder)
-    file_names = {link.name for of_block in links.values() for link in of_block if link.beside}
+    file_names = {link["name"] for of_block in links.values() for link in of_block if link["beside"]}
     write_downloads(
         path.parent / folder,
         (file for files in groups.values() for file in files if not only_large or file.name in file_names),
@@ -155,7 +154,7 @@ def save(path: Path, content: PageContent, folder: str = FOLDER, *, only_large: 
     return path
 
 
-def html(content: PageContent, links: Mapping[str, Sequence[DownloadLink]] = MappingProxyType({})) -> str:
+def html(content: PageContent, links: Mapping[str, Sequence[Row]] = MappingProxyType({})) -> str:
     return _environment().get_template("page.html.j2").render(c=content, links=links)
 
 

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from analysis.metrics.definitions import RUN_TABLES, Metric, metric
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import number
 from analysis.record.event_timeline import FIRST_EVENT, WHOLE_RUN, EventOutcome, event_id_of, event_order
-from analysis.record.small_tables import Row
+from analysis.record.files import SeriesPaths, read_json
+from analysis.record.small_tables import Row, rows, topologies
 from analysis.report.figures import style
 from analysis.report.figures.decision_graph import DecisionRow
-from analysis.report.markup import bold, code
-from analysis.report.series_facts import Boot, SeriesCost, failure_text
-from analysis.report.table import Heading, ResultTable, columns
+from analysis.report.page import Block, Section, Sentence
+from analysis.report.series_facts import failure_text
+from analysis.report.table import Heading, ResultTable, bold, code, columns
 
+DAMAGED_LINES_NOTE = (
+    "The lines counted here as damaged could not be read, and those counted as missing (at least so many) are not"
+    " there, by the numbers of those beside them. Neither are in any number above."
+)
 UNSTEADY = "†"  # after a value that rests on a side that was not steady
 Leading = Sequence[Heading | None]  # the first columns of a table
 Outcomes = Sequence[tuple[str, EventOutcome]]  # each with its run
@@ -29,6 +35,19 @@ class Measured(NamedTuple):
 
 
 Measurements = Mapping[tuple[str, str], Mapping[str, Measured]]
+
+
+def runs_in_order(paths: SeriesPaths) -> list[Row]:
+    return sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
+
+
+def measurements_by_topology(paths: SeriesPaths) -> dict[str, Measurements]:
+    """Return those of the only topology (named ""), or of the cluster and of each of several."""
+    names = topologies(paths)
+    return {
+        name: measurements_by_event(rows(paths, "measurements", topology=name or None))
+        for name in ((names[-1], *names[:-1]) if names else ("",))
+    }
 
 
 def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict[str, Measured]]:
@@ -93,8 +112,7 @@ def outcome_table(outcomes: Outcomes, leading: Leading, name: str) -> ResultTabl
     """Return requests and decisions at each event of each run; `leading`: columns of (run, outcome)."""
 
     def decision(row: tuple[str, EventOutcome]) -> str | None:
-        is_asked_for = row[1].kind.startswith(("scale", "reschedule"))
-        return row[1].reason or ("none" if is_asked_for else None)
+        return row[1].reason or ("none" if row[1].kind.startswith(("scale", "reschedule")) else None)
 
     def seconds(value: float | None) -> str | None:
         return None if value is None else f"{value:.1f}"
@@ -192,15 +210,25 @@ def machine_table(machines: Sequence[Row], *, clocks: bool = True) -> ResultTabl
     return ResultTable(headings, machines, name="machines" if clocks else "")
 
 
-def damage_table(damaged: Sequence[Row]) -> ResultTable:
+def damage_blocks(files: Sequence[Row]) -> list[Block]:
+    """Return a table of what could not be read, or a sentence that everything could."""
+    damaged = sorted(
+        (row for row in files if row["damaged"] or row.get("missing")), key=lambda row: (row["run_id"], row["file"])
+    )
+    lines, numbered = sum(row["lines"] for row in files), sum(row.get("missing") is not None for row in files)
+    if not damaged:
+        none_missing = f", and in the {numbered} files whose lines are numbered none is missing before the last"
+        text = f"All {lines} lines in {len(files)} files could be read{none_missing if numbered else ''}."
+        return [Sentence(text)]
     headings = (
         *columns("run = run_id /k; file /k; lines /n; damaged /n; missing /n"),
         Heading("start of the first damaged line", lambda row: code((row["first_damaged"] or "")[:80], "small")),
     )
-    return ResultTable(headings, damaged, name="damaged")
+    text = f"{lines} lines in {len(files)} files were read. {DAMAGED_LINES_NOTE}"
+    return [Sentence(text), ResultTable(headings, damaged, name="damaged")]
 
 
-def boot_table(boots: Sequence[Boot]) -> ResultTable:
+def boot_table(boots: Sequence[Row]) -> ResultTable:
     headings = (
         *columns("run = run_id /k; machine /k"),
         Heading("start to ssh (s)", "ssh_s", digits=1, css="n"),
@@ -209,24 +237,42 @@ def boot_table(boots: Sequence[Boot]) -> ResultTable:
     return ResultTable(headings, boots, name="boots")
 
 
-def cost_tables(cost: SeriesCost) -> list[ResultTable]:
-    """Return tables of executions with their estimates and of machine types."""
+def cost_sections(paths: SeriesPaths) -> list[Section]:
+    """Return the cost with tables of executions, with their estimates, and of machine types; nothing if machines cost
+    nothing or their use was not recorded."""
+    file = paths.root / "money.json"
+    if not file.is_file():
+        return []
+    cost = read_json(file)
+    executions = [
+        {"begun": f"{datetime.fromtimestamp(float(row['opened_s']), UTC):%Y-%m-%d %H:%M} UTC"}
+        | {name: row[name] for name in ("runs", "expected_usd", "longest_usd", "used_usd", "machine_hours")}
+        for row in cost["executions"]
+    ]
+    dates = ", ".join(sorted({str(row["prices_of"]) for row in cost["executions"]})) or "an unknown day"
+    damaged = cost.get("damaged_lines", 0)
+    note = f" {damaged} lines of holdings.jsonl could not be read: what they say is in no number here."
+    text = (
+        f"${cost['used_usd']:.2f} for {cost['machine_hours']:.2f} machine-hours on {cost['testbed']}, of a budget of"
+        f" ${cost['budget_usd']:.2f}. The cost of a machine is the time from its request to its return, times its price"
+        f" in the list of {dates}. A machine that a killed harness left behind counts to the end of its lease."
+        f"{note if damaged else ''}"
+    )
 
     def amount(heading: str, column: str) -> Heading:
         return Heading(heading, column, digits=2, css="n")
 
-    executions = (
+    headings = (
         *columns("execution begun = begun /k; runs to do = runs /n"),
         amount("estimated ($)", "expected_usd"), amount("at most ($)", "longest_usd"), amount("used ($)", "used_usd"),
         amount("machine-hours", "machine_hours"),
     )  # fmt: skip
-    types = (
-        *columns("machine type = type /k; machines /n"), amount("hours", "hours"), amount("used ($)", "usd"),
-    )  # fmt: skip
-    return [
-        ResultTable(executions, cost.executions, name="money"),
-        ResultTable(types, cost.types, name="money_types"),
-    ]
+    of_types = (*columns("machine type = type /k; machines /n"), amount("hours", "hours"), amount("used ($)", "usd"))
+    tables = (
+        ResultTable(headings, executions, name="money"),
+        ResultTable(of_types, cost["types"], name="money_types"),
+    )
+    return [Section("Cost", [Sentence(text), *tables])]
 
 
 def ablation_table(lines: Sequence[AblationRow], leading: Leading) -> ResultTable:
@@ -248,8 +294,8 @@ def decision_table(
         return lambda row: row.cells[place]
 
     cells = (
-        Heading(component.replace("_", "_\u200b"), cell_at(place), css="n", blank="")
-        for place, component in enumerate(components)
+        Heading(name.replace("_", "_\u200b"), cell_at(place), css="n", blank="")
+        for place, name in enumerate(components)
     )
     headings = (*leading, *columns("variant /k; runs"), *cells, *columns("machines released = released /n"))
     data = [
@@ -264,22 +310,21 @@ def decision_table(
 def run_data(entries: Sequence[Row], measurements: Measurements) -> list[Row]:
     """Return the tables of runs side by side; `…_censored` says that a time is a lower bound. `…_steady` says which
     values rest on a steady part, if some do not."""
-    names = [name for table in RUN_TABLES.values() for name in table]
-    columns = [name for name in names if any(name in values for values in measurements.values())]
     items = [item for values in measurements.values() for item in values.items()]
+    measured = {name for name, _ in items}
     censored = {name for name, each in items if each.censored}
     unsteady_names = {name for name, each in items if each.steady is False}
     table = []
     for row in entries:
         values = measurements.get((row["run_id"], row["event_id"]), {})
         cells: dict[str, Any] = {name: row[name] for name in ("run_id", "event_id", "variant", "status", "why")}
-        for name in columns:
+        for name in (name for names in RUN_TABLES.values() for name in names if name in measured):
             each = values.get(name)
-            cells[name] = None if each is None else each.value
+            cells[name] = each and each.value
             if name in censored:
-                cells[f"{name}_censored"] = None if each is None else each.censored
+                cells[f"{name}_censored"] = each and each.censored
             if name in unsteady_names:
-                cells[f"{name}_steady"] = None if each is None else each.steady
+                cells[f"{name}_steady"] = each and each.steady
         table.append(cells)
     return table
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -13,19 +13,22 @@ from analysis.numerals import change, number, with_unit
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row
-from analysis.report import page, sweep_data, words
+from analysis.report import page, words
 from analysis.report.figures import published_figures, style, sweep_curves
-from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.published_figures import BASELINE
-from analysis.report.figures.sweep_curves import MOST_PANELS
+from analysis.report.figures.renderer import page_figure
+from analysis.report.figures.sweep_curves import MOST_PANELS, SweepData, SweepRun, summary_of
 from analysis.report.headline import NOUNS
 from analysis.report.page import Block, Downloads, PageContent, Section, Sentence, Warnings
-from analysis.report.sweep_data import SweepData, SweepRun, summary_of
-from analysis.report.table import Heading, ResultTable, lists
-from analysis.stats.effect import Summary
+from analysis.report.table import Heading, ResultTable, columns, lists
 
 SHOWN_ROWS = 300  # of the table, and of the failures; the files have all of them
 ANSWER = "throughput_after"
+CAPTION = "Small dots are runs, strokes go from the smallest to the largest, lines through the "
+MEDIANS = (
+    "medians (Kaplan and Meier's). A hollow triangle is a time that was not reached by then, a small one that of a run,"
+    " a large one the median; an arrow ends a stroke where a run may be longer than that."
+)
 Groups = dict[tuple[str, tuple[int, ...]], list[SweepRun]]  # by variant and steps
 TABLE_NOTE = (
     "Of runs that differ by seed and repetition alone: the mean and, from the smallest to the largest, the runs; of"
@@ -37,9 +40,8 @@ TABLE_NOTE = (
 
 def write(paths: SeriesPaths) -> Path:
     """Write the page with the files of its figures and tables; return its path."""
-    data = sweep_data.collect(paths)
     trust = words.model_sentence(small_tables.rows(paths, "runs"), paths.root)
-    return page.save(paths.report, content(data, trust))
+    return page.save(paths.report, content(sweep_curves.collect(paths), trust))
 
 
 def content(data: SweepData, trust: str) -> PageContent:
@@ -51,66 +53,47 @@ def content(data: SweepData, trust: str) -> PageContent:
     if number := len(data.failures):
         blocks.append(Sentence(f"{number} failure{'' if number == 1 else 's'}: see below. What failed is in no curve."))
     blocks.append(Warnings(list(filter(None, (page.folded(trust), data.other_code)))))
+    axes = " × ".join(f"{len(axis.steps)} of {axis.name}" for axis in data.axes)
+    size = f"{data.points} point{'s' if data.points > 1 else ''}: {axes}"
     return PageContent(
         title=f"{data.experiment}, sweep",
         heading=data.title,
-        meta=f"{data.experiment} · {data.sweep_id} · simulated · {size_words(data)}",
+        meta=f"{data.experiment} · {data.sweep_id} · simulated · {size}",
         blocks=[
             Section("In short", blocks),
-            *(Section(f"{event}: {data.events[event]}", _event_blocks(data, event)) for event in events),
+            *(Section(f"{event}: {data.events[event]}", list(_event_blocks(data, event))) for event in events),
             Downloads("runs", list(run_rows(data))),
-            *([Section("What failed", failure_blocks(data))] if data.failures else []),
+            *([Section("What failed", _failure_blocks(data))] if data.failures else []),
         ],
     )
 
 
-def _event_blocks(data: SweepData, event_id: str) -> list[Block]:
-    figures = []
+def _event_blocks(data: SweepData, event_id: str) -> Iterator[Block]:
+    panels = len(sweep_curves.panels_of(data, sweep_curves.layout(data)))
+    of_panels = f" {MOST_PANELS} of {panels} panels are drawn; the table has all." if panels > MOST_PANELS else ""
     for name in data.metrics(event_id):
         if chart := sweep_curves.chart(data, event_id, name):
             title = metric(name).words
-            figures.append(page_figure(f"{event_id}_{name}", title[0].upper() + title[1:], _caption(data, name), chart))
+            caption = CAPTION + (MEDIANS if name.startswith(CONVERGENCE) else "means.") + of_panels
+            yield page_figure(f"{event_id}_{name}", title[0].upper() + title[1:], caption, chart)
     full_table = table(data, event_id)
     hidden_rows = len(full_table.rows) - SHOWN_ROWS
     remark = f" {hidden_rows} more rows are in the files." if hidden_rows > 0 else ""
-    shown_table = replace(full_table, rows=full_table.rows[:SHOWN_ROWS])
-    return [*figures, shown_table, Sentence(TABLE_NOTE + remark, "small")]
+    yield replace(full_table, rows=full_table.rows[:SHOWN_ROWS])
+    yield Sentence(TABLE_NOTE + remark, "small")
 
 
-def failure_blocks(data: SweepData) -> list[Block]:
-    def values(row: Row) -> str:
-        return ", ".join(f"{path} = {value}" for path, value in row["values"].items())
-
+def _failure_blocks(data: SweepData) -> list[Block]:
     headings = (
-        Heading("point", "point", css="n"),
-        Heading("values", values),
-        Heading("run", "run_id"),
+        *columns("point /n"),
+        Heading("values", lambda row: ", ".join(f"{path} = {value}" for path, value in row["values"].items())),
+        *columns("run = run_id"),
         Heading("whose failure", lambda row: row["blame"].replace("_", " "), css="k"),
         Heading("message", "message", css="wide"),
     )
     hidden_rows = len(data.failures) - SHOWN_ROWS
     remark = [Sentence(f"{hidden_rows} more are in sweep.json.", "small")] if hidden_rows > 0 else []
     return [ResultTable(headings, data.failures[:SHOWN_ROWS]), *remark]
-
-
-def size_words(data: SweepData) -> str:
-    """Return text such as `12 points: 4 of machines.before × 3 of seed`."""
-    parts = " × ".join(f"{len(axis.steps)} of {axis.name}" for axis in data.axes)
-    return f"{data.points} point{'s' if data.points > 1 else ''}: {parts}"
-
-
-def _caption(data: SweepData, name: str) -> str:
-    chart_layout = sweep_curves.layout(data)
-    text = "Small dots are runs, strokes go from the smallest to the largest, lines through the "
-    if name.startswith(CONVERGENCE):
-        text += (
-            "medians (Kaplan and Meier's). A hollow triangle is a time that was not reached by then, a small one"
-            " that of a run, a large one the median; an arrow ends a stroke where a run may be longer than that."
-        )
-    else:
-        text += "means."
-    panels = len(sweep_curves.panels_of(data, chart_layout))
-    return text + (f" {MOST_PANELS} of {panels} panels are drawn; the table has all." if panels > MOST_PANELS else "")
 
 
 def answers(data: SweepData, event_id: str) -> list[str]:
@@ -141,26 +124,19 @@ def _changes(data: SweepData, event_id: str) -> list[str]:
     changed = {name: replace(data, runs=tuple(published_figures.changes(data, event_id, name))) for name in metrics}
     sentences = []
     for variant in data.variants:
-        parts = [
-            f"{NOUNS[name]} after the event {words}"
-            for name, change_runs in changed.items()
-            if (words := _extremes(change_runs, groups(change_runs, event_id, name), variant))
-        ]
+        parts = []
+        for name, runs in changed.items():
+            means = {steps: fmean(run.value for run in each)
+                     for (side, steps), each in groups(runs, event_id, name).items() if side == variant}  # fmt: skip
+            if means:
+                ends = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+                texts = [change(means[steps], "%") for steps in ends]
+                places = [f"{text} ({_step_words(data, steps)})" for text, steps in zip(texts, ends, strict=True)]
+                extremes = f"{texts[0]} at every point" if texts[0] == texts[1] else " to ".join(places)
+                parts.append(f"{NOUNS[name]} after the event {extremes}")
         if parts:
             sentences.append(f"{style.display_name(variant)} over {style.display_name(BASELINE)}: {'; '.join(parts)}.")
     return sentences
-
-
-def _extremes(data: SweepData, found: Groups, variant: str) -> str:
-    """Return text such as `−86.1 % (machines.before = 10) to −12.0 % (machines.before = 80)`."""
-    means = {steps: fmean(run.value for run in runs) for (name, steps), runs in found.items() if name == variant}
-    if not means:
-        return ""
-    low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
-    low_text, high_text = (change(means[steps], "%") for steps in (low, high))
-    if low_text == high_text:
-        return f"{low_text} at every point"
-    return f"{low_text} ({_step_words(data, low)}) to {high_text} ({_step_words(data, high)})"
 
 
 def _step_words(data: SweepData, steps: tuple[int, ...]) -> str:
@@ -196,28 +172,26 @@ def table(data: SweepData, event_id: str) -> ResultTable:
             *(str(data.axes[place].steps[step][0]) for place, step in zip(places, steps, strict=True)),
             style.display_name(variant),
             str(max(len(by_metric[name].get((variant, steps), ())) for name in metrics)),
-            *(_cell(by_metric[name].get((variant, steps))) for name in metrics),
+            *(_cell(by_metric[name].get((variant, steps), ())) for name in metrics),
         ]
         for variant, steps in keys
     ]
     return lists(rows, [*(data.axes[place].name for place in places), "variant", "runs", *heads])
 
 
-def _cell(runs: list[SweepRun] | None) -> str:
+def _cell(runs: Sequence[SweepRun]) -> str:
     if not runs:
         return number(None)
-    run_summary = summary_of(runs)
-    return f"{_value_words(run_summary)}{' †' if run_summary.unsteady else ''}"
-
-
-def _value_words(found: Summary) -> str:
-    if found.value is None:
-        return f"> {number(found.largest)}"
-    if found.low == found.high is not None:
-        return number(found.value)
-    suffix = " or longer" if found.unreached else ""
-    lowest = "" if found.low is None else f"{number(found.low)} "
-    return f"{number(found.value)} ({lowest}to {number(found.largest)}{suffix})"
+    of_runs = summary_of(runs)
+    value, low, largest = of_runs.value, of_runs.low, number(of_runs.largest)
+    if value is None:
+        text = f"> {largest}"
+    elif low == of_runs.high is not None:
+        text = number(value)
+    else:
+        lowest = "" if low is None else f"{number(low)} "
+        text = f"{number(value)} ({lowest}to {largest}{' or longer' if of_runs.unreached else ''})"
+    return f"{text} †" if of_runs.unsteady else text
 
 
 def run_rows(data: SweepData) -> Iterator[Row]:
@@ -228,7 +202,7 @@ def run_rows(data: SweepData) -> Iterator[Row]:
     for (point, run_id, event_id), runs in by_run.items():
         values = {path: value for axis, step in zip(data.axes, runs[0].steps, strict=True)
                   for path, value in zip(axis.paths, axis.steps[step], strict=True)}  # fmt: skip
-        by_metric: Mapping[str, SweepRun] = {run.metric: run for run in runs}
+        by_metric = {run.metric: run for run in runs}
         metrics: Row = {name: by_metric[name].value if name in by_metric else None for name in SWEPT}
         flags = {f"{name}_longer": by_metric[name].censored for name in SWEPT
                  if name.startswith(CONVERGENCE) and name in by_metric}  # fmt: skip

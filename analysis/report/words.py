@@ -3,6 +3,7 @@ trusted. The lines after the first one of a sentence are folded on pages."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -52,10 +53,6 @@ BOOTS_NOTE = (
 ABLATION_NOTE = (
     "Each variant of Stela's rule decides again on what the runs observed at the event. Decisions are compared by"
     " executors, slots and machines. What another decision would have led to was not measured."
-)
-DAMAGED_LINES_NOTE = (
-    "The lines counted here as damaged could not be read, and those counted as missing (at least so many) are not"
-    " there, by the numbers of those beside them. Neither are in any number above."
 )
 ASSUMPTIONS_NOTE = (
     "The specification of the runs with every default filled in: rates, cost models, buffers, durations. Where runs"
@@ -111,10 +108,7 @@ NIGHT_TERMS = (
         "arrow upwards",
         "half of the night's runs or more never got there; it begins at how long they were watched, which is no value",
     ),
-    (
-        "gap",
-        "a night without a value, with a tick below; nothing is filled in. The experiment's page says why",
-    ),
+    ("gap", "a night without a value, with a tick below; nothing is filled in. The experiment's page says why"),
     ("dashed upright", "other machines begin; what lies on the two sides is not compared"),
     (
         "upright in colour",
@@ -143,88 +137,54 @@ def workload_sentences(
 ) -> list[str]:
     """Return how the runs were loaded."""
     configs = [config for run in runs if (config := flux_config(paths.run(run["run_id"])))]
-    sentences = [
-        _offered_load(configs, measurements),
-        _capped_sinks(configs),
-        _cost_model(configs),
-        _buffer_sizes(configs),
-        _machine_types(machines),
-    ]
-    return [sentence for sentence in sentences if sentence]
 
+    def values_of(parameter: str) -> str:
+        values = {str(config.get(PARAMETERS_KEY, {}).get(parameter)) for config in configs}
+        return " or ".join(sorted(values - {"None"}))
 
-def _parameter_values(configs: Sequence[Mapping[str, Any]], parameter: str) -> str:
-    values = {str(config.get(PARAMETERS_KEY, {}).get(parameter)) for config in configs}
-    return " or ".join(sorted(values - {"None"}))
-
-
-def _offered_load(configs: Sequence[Mapping[str, Any]], measurements: Measurements) -> str:
+    sentences = []
     rates = [values["due_before"][0] for (_, event), values in measurements.items()
            if event == FIRST_EVENT and "due_before" in values]  # fmt: skip
-    if not rates:
-        return ""
-    if _parameter_values(configs, "unthrottled") == "True":
-        return (
+    model, rate, cost = (values_of(name) for name in ("cost_model", "rate_per_s", "ms_per_character"))
+    if rates and values_of("unthrottled") == "True":
+        sentences.append(
             "Offered load: spouts were not throttled. All together they emitted"
             f" {median(rates):.0f} tuples/s before the first event (median over runs)."
         )
-    rate = _parameter_values(configs, "rate_per_s")
-    sentence = f"Offered load: {median(rates):.0f} tuples/s over all spouts before the first event (median over runs)"
-    sentence += f", {rate} tuples/s of each spout component." if rate else "."
-    if not _parameter_values(configs, "cost_model"):
-        return sentence
-    return (
-        f"{sentence} It is chosen above what the costliest component can do at first, so that there is congestion to"
-        " cure."
-    )
-
-
-def _capped_sinks(configs: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence if it is OpenGov, whose output does not follow its input because of its join."""
-    if not _parameter_values(configs, "surge_days"):
-        return ""
-    return (
-        "Throughput at the sink is capped: the join emits a company at most once a day, whatever comes in. How much the"
-        " topology carries is what its spouts emit."
-    )
-
-
-def _cost_model(configs: Sequence[Mapping[str, Any]]) -> str:
-    model, cost = _parameter_values(configs, "cost_model"), _parameter_values(configs, "ms_per_character")
-    if not model:
-        return ""
-    words = {"sleep": "sleep (a tuple waits)", "busy": "busy (a tuple burns CPU)", "none": "none"}
-    per = f" of {cost} ms a character of the tuple's text" if cost else ""
-    return f"Cost model of the costly components: {words.get(model, model)}{per}."
-
-
-def _buffer_sizes(configs: Sequence[Mapping[str, Any]]) -> str:
-    sizes = {config[BUFFER] for config in configs if BUFFER in config}
-    if not sizes:
-        return ""
-    lengths = [f"{size:,}".replace(",", "\u2009") for size in sorted(sizes - {UNBOUNDED})]
-    texts = [f"{' or '.join(lengths)} tuples an executor"] * bool(lengths) + [UNBOUNDED] * (UNBOUNDED in sizes)
-    sentence = f"Receive buffer: {' or '.join(texts)}"
-    if not _parameter_values(configs, "cost_model"):
-        return f"{sentence}."
-    return (
-        f"{sentence}, large enough that a queue grows during the whole run instead of Storm's back-pressure stopping"
-        " the spouts, which would hide congestion from the policies."
-    )
-
-
-def _machine_types(machines: Sequence[Row]) -> str:
-    kinds: dict[tuple[Any, ...], int] = {}
-    for row in machines:
-        key = (row["type"], row["cores"], row["memory_mb"], row["slots"], row["bandwidth_mbit"])
-        kinds[key] = kinds.get(key, 0) + 1
+    elif rates:
+        congestion = (
+            " It is chosen above what the costliest component can do at first, so that there is congestion to cure."
+        )
+        sentences.append(
+            f"Offered load: {median(rates):.0f} tuples/s over all spouts before the first event (median over runs)"
+            + (f", {rate} tuples/s of each spout component." if rate else ".") + congestion * bool(model)
+        )  # fmt: skip
+    if values_of("surge_days"):  # OpenGov, whose output does not follow its input because of its join
+        sentences.append(
+            "Throughput at the sink is capped: the join emits a company at most once a day, whatever comes in. How much"
+            " the topology carries is what its spouts emit."
+        )
+    if model:
+        name = {"sleep": "sleep (a tuple waits)", "busy": "busy (a tuple burns CPU)"}.get(model, model)
+        per = f" of {cost} ms a character of the tuple's text" if cost else ""
+        sentences.append(f"Cost model of the costly components: {name}{per}.")
+    if sizes := {config[BUFFER] for config in configs if BUFFER in config}:
+        lengths = [f"{size:,}".replace(",", "\u2009") for size in sorted(sizes - {UNBOUNDED})]
+        texts = [f"{' or '.join(lengths)} tuples an executor"] * bool(lengths) + [UNBOUNDED] * (UNBOUNDED in sizes)
+        reason = (
+            ", large enough that a queue grows during the whole run instead of Storm's back-pressure stopping the"
+            " spouts, which would hide congestion from the policies"
+        )
+        sentences.append(f"Receive buffer: {' or '.join(texts)}{reason * bool(model)}.")
+    kinds = Counter((row["type"], row["cores"], row["memory_mb"], row["slots"], row["bandwidth_mbit"])
+                    for row in machines)  # fmt: skip
     texts = [
         f"{number} of {kind or 'no named type'} with {cores:g} cores, {memory:.0f} MB, {slots} slots"
         + (f", {bandwidth:.0f} Mbit/s" if bandwidth else "")
         for (kind, cores, memory, slots, bandwidth), number in kinds.items()
         if None not in (cores, memory, slots)
     ]
-    return f"Machines: {'; '.join(texts)} (the master not counted)." if texts else ""
+    return sentences + [f"Machines: {'; '.join(texts)} (the master not counted)."] * bool(texts)
 
 
 def latency_sentences(paths: SeriesPaths) -> list[str]:
@@ -254,8 +214,16 @@ def clock_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Ro
     """
     runs = {str(document["run_id"]): document for document in documents}
     windows = [row for row in latency if row["run_id"] in runs]
+    uncorrected_runs = {row["run_id"] for row in windows if row.get("corrected") != row["n"]}
+    corrected_runs = {row["run_id"] for row in windows} - uncorrected_runs
+    errors_ms: dict[bool, list[float]] = {}  # by whether the clocks' differences are corrected in a run's latencies
+    for run_id, document in runs.items():
+        remainder_ms = clock_offsets.corrected_error_ms(document) if run_id in corrected_runs else None
+        error_ms = clock_offsets.measured_error_ms(document) if remainder_ms is None else remainder_ms
+        if error_ms is not None:
+            errors_ms.setdefault(remainder_ms is not None, []).append(error_ms)
     sentences = []
-    for taken_out, errors in _clock_errors(runs, windows).items():
+    for taken_out, errors in errors_ms.items():
         correction = "; what their clocks differed by is taken out" if taken_out else ""
         bound = f"by their clocks they may be wrong by {number(max(errors), 2)} ms"
         sentences.append(f"Latencies are from one machine to another{correction}; {bound}.")
@@ -274,30 +242,16 @@ def clock_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Ro
     return sentences
 
 
-def _clock_errors(runs: Mapping[str, Mapping[str, Any]], windows: Sequence[Row]) -> dict[bool, list[float]]:
-    """Return errors of runs in ms, by whether the clocks' differences are corrected in their latencies."""
-    uncorrected_runs = {row["run_id"] for row in windows if row.get("corrected") != row["n"]}
-    corrected_runs = {row["run_id"] for row in windows} - uncorrected_runs
-    errors: dict[bool, list[float]] = {}
-    for run_id, document in runs.items():
-        remainder_ms = clock_offsets.corrected_error_ms(document) if run_id in corrected_runs else None
-        error = clock_offsets.measured_error_ms(document) if remainder_ms is None else remainder_ms
-        if error is not None:
-            errors.setdefault(remainder_ms is not None, []).append(error)
-    return errors
-
-
 def model_sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
     """Return the sentence of a report; empty if no run was simulated. `series_dirs`: of the runs; their calibrations
     and the shipped ones count."""
-    facts = [simulated_facts(run) for run in runs]
-    run_facts = [each for each in facts if each is not None]
-    if not run_facts:
+    facts = [each for each in map(simulated_facts, runs) if each is not None]
+    if not facts:
         return ""
-    all_or_some = "" if len(run_facts) == len(runs) else f" ({len(run_facts)} of the {len(runs)} runs)"
-    costs = _settings([each.get("costs", {}) for each in run_facts])
+    all_or_some = "" if len(facts) == len(runs) else f" ({len(facts)} of the {len(runs)} runs)"
+    costs = _settings([each.get("costs", {}) for each in facts])
     settings = _settings(
-        [{key: value for key, value in each.items() if key not in ("costs", "model")} for each in run_facts]
+        [{key: value for key, value in each.items() if key not in ("costs", "model")} for each in facts]
     )
     folders = dict.fromkeys(folder for each in series_dirs for folder in validation.folders_beside(each))
     trust = " ".join(validation.sentences(runs, folders))

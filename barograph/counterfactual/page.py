@@ -22,11 +22,10 @@ from analysis.record.files import COUNTERFACTUALS, SeriesPaths
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row
 from analysis.report import page, series_tables, words
-from analysis.report.figures import series_data, style, throughput_timeline
-from analysis.report.figures.catalogue import page_figure
+from analysis.report.figures import series_charts, series_data, style
+from analysis.report.figures.renderer import page_figure
 from analysis.report.figures.series_data import SeriesData
 from analysis.report.figures.sweep_curves import MOST_PANELS
-from analysis.report.markup import BREAK, bold, element, joined, link, small
 from analysis.report.page import (
     Block,
     Definitions,
@@ -38,7 +37,7 @@ from analysis.report.page import (
     variant_legend,
 )
 from analysis.report.series_tables import Measured
-from analysis.report.table import Across, Heading, ResultTable
+from analysis.report.table import BREAK, Across, Heading, ResultTable, bold, element, joined, link, small
 from barograph.counterfactual.outcomes import (
     DecisionTaken,
     OutcomeComparison,
@@ -204,7 +203,7 @@ def _blocks(
     for event_id in events:
         for place, sentence in enumerate(sentences(comparison, lines, event_id)):
             yield Sentence(sentence, "answer" if len(events) == 1 and place == 0 else "")
-    if chart := throughput_timeline.chart(data, TITLE):
+    if chart := series_charts.throughput_chart(data, TITLE):
         is_legible = len(data.variants) <= style.LEGIBLE_VARIANTS
         colours = style.colours(data.variants)
         yield variant_legend(

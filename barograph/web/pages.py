@@ -15,9 +15,8 @@ from markupsafe import Markup
 from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths
 from analysis.record.simulated import is_simulated_series
 from analysis.report import page
-from analysis.report.markup import code, element, joined, link
 from analysis.report.page import Block, Definitions, PageContent, Section, Sentence, Warnings
-from analysis.report.table import Heading, ResultTable, columns, lists
+from analysis.report.table import Heading, ResultTable, code, columns, element, joined, link, lists
 from barograph.plan.blocks import stamp_time
 from barograph.web.dag_run import REPORTS
 from barograph.web.result_files import dag_of, experiment_folders

@@ -6,18 +6,17 @@ import base64
 import csv
 import io
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pyarrow.parquet as pq
 
+from tests.browser.looks import Open
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-
-Open = Callable[..., "Page"]
 
 
 def offered(page: Page) -> Mapping[str, bytes]:
@@ -29,17 +28,12 @@ def offered(page: Page) -> Mapping[str, bytes]:
     return {name: base64.b64decode(href.partition("base64,")[2]) for name, href in found}
 
 
-def test_files_in_the_page_are_those_beside_it(open_page: Open, report: Path) -> None:
+def test_files_in_the_page_are_those_beside_it_and_open_in_what_they_are_for(open_page: Open, report: Path) -> None:
     files = offered(open_page(report))
-    beside = {path.name: path.read_bytes() for path in (report.parent / "figures").iterdir()}
-    assert files == beside
+    assert files == {path.name: path.read_bytes() for path in (report.parent / "figures").iterdir()}
     kinds = ("csv", "parquet", "svg", "pdf")
     assert {name for name in files if name.startswith("throughput.")} == {f"throughput.{kind}" for kind in kinds}
     assert {"claims.csv", "runs.parquet", "steady.csv", "losses.csv", "topology.pdf"} <= files.keys()
-
-
-def test_every_file_opens_in_what_it_is_for(open_page: Open, report: Path) -> None:
-    files = offered(open_page(report))
     for name, content in files.items():
         if name.endswith(".csv"):
             rows = list(csv.DictReader(io.StringIO(content.decode())))
@@ -65,19 +59,15 @@ def test_the_data_is_what_is_drawn(open_page: Open, report: Path) -> None:
     assert after and all(157 <= rate <= 163 for rate in after)
 
 
-def test_a_click_saves_the_file(open_page: Open, report: Path, tmp_path: Path) -> None:
-    page = open_page(report, accept_downloads=True)
-    with page.expect_download() as waiting:
-        page.locator('a[download="convergence.csv"]').click()
-    saved = tmp_path / waiting.value.suggested_filename
-    waiting.value.save_as(saved)
-    assert saved.name == "convergence.csv"
-    assert saved.read_bytes() == (report.parent / "figures" / "convergence.csv").read_bytes()
-
-
-def test_a_page_that_was_moved_alone_has_everything(open_page: Open, report: Path, tmp_path: Path) -> None:
+def test_a_click_saves_the_file_and_a_page_that_was_moved_alone_has_all(
+    open_page: Open, report: Path, tmp_path: Path
+) -> None:
     alone = tmp_path / "sent by mail.html"
     shutil.copy(report, alone)
-    page = open_page(alone)
+    page = open_page(alone, accept_downloads=True)
+    with page.expect_download() as waiting:
+        page.locator('a[download="convergence.csv"]').click()
+    assert waiting.value.suggested_filename == "convergence.csv"
+    assert waiting.value.path().read_bytes() == (report.parent / "figures" / "convergence.csv").read_bytes()
     assert len(offered(page)) > 30
     assert page.locator("figure svg").count() == 4

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.browser import looks
+from tests.browser.looks import Open, tip
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-
-Open = Callable[..., "Page"]
 SAMPLED = 24
-
-
-def tip(page: Page) -> str:
-    said = page.locator(".tip").inner_text() if page.locator(".tip").is_visible() else ""
-    return said.replace("\u00a0", " ").replace("\u2009", " ")
 
 
 def test_hovering_shows_series_values_units_and_run(open_page: Open, report: Path) -> None:
@@ -28,10 +21,7 @@ def test_hovering_shows_series_values_units_and_run(open_page: Open, report: Pat
     figures = looks.points(page)
     assert [len(points) > 5 for points in figures] == [True] * 4
     for points in figures:
-        for point in points[:: max(1, len(points) // SAMPLED)]:
-            page.mouse.move(point["x"], point["y"])
-            said = tip(page)
-            assert point["head"] in said or "more here" in said, (point, said)
+        looks.require_answers(page, points[:: max(1, len(points) // SAMPLED)])
     page.mouse.move(2, 2)
     assert tip(page) == ""
 
@@ -74,7 +64,7 @@ def test_arrow_keys_reach_every_point(open_page: Open, report: Path, number: int
         assert head == point["head"]
 
 
-def test_keys_go_between_series_and_end_with_escape(open_page: Open, report: Path) -> None:
+def test_keys_go_between_series_and_readers_are_told_what_figures_are(open_page: Open, report: Path) -> None:
     page = open_page(report, height=6000)
     page.locator("#figure-throughput svg").focus()
     first = press(page, "Home")
@@ -83,10 +73,6 @@ def test_keys_go_between_series_and_end_with_escape(open_page: Open, report: Pat
     assert press(page, "ArrowUp") == first
     assert press(page, "ArrowRight") != first
     assert press(page, "Escape") == ""
-
-
-def test_tab_reaches_figures_and_readers_are_told_what_they_are(open_page: Open, report: Path) -> None:
-    page = open_page(report, height=6000)
     svg = page.locator("#figure-convergence svg")
     assert "Convergence time in seconds" in (svg.get_attribute("aria-label") or "")
     assert svg.get_attribute("tabindex") == "0"

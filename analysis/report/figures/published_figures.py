@@ -21,22 +21,25 @@ from analysis.claims.publications import PublishedFigure
 from analysis.claims.statements import RATIOS, Claim, load_claims
 from analysis.metrics.definitions import metric
 from analysis.record.event_timeline import FIRST_EVENT
-from analysis.report.figures import event_times, style, sweep_curves, throughput_timeline
-from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, row_panel
-from analysis.report.figures.marks import (
+from analysis.report.figures import series_charts, style, sweep_curves
+from analysis.report.figures.chart import (
     ARROW_DOWN,
     ARROW_LEFT,
     ARROW_RIGHT,
     ARROW_UP,
+    Chart,
+    ChartAxis,
+    ChartPanel,
     Dot,
     LineMark,
     Mark,
     Stroke,
     Whisker,
+    row_panel,
 )
-from analysis.report.figures.points import PointColumn, Spot
+from analysis.report.figures.points import PointColumn, Spot, point_columns
 from analysis.report.figures.series_data import Level, RunNumber, SeriesData
-from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, short_name
+from analysis.report.figures.sweep_curves import SweepAxis, SweepData, SweepRun, short_name
 from analysis.stats.effect import Effect, geometric_ratio, own_number, paired_ratio
 
 ABREAST, WIDTH_IN = 3, 10.8
@@ -47,12 +50,11 @@ AXIS_WORDS = {"machines.before": "machines", "topology.parameters.size_bytes": "
 BASELINE = "even"  # Storm's default in the papers
 EMITTED, BYTES = "published_emitted_per_s", "published_network_mb_per_s"
 BEST_BY = EMITTED
-GAIN = PointColumn("gain_percent", "gain over its own before", "%")
-LEVEL = PointColumn("throughput_after_per_s", "throughput after", "tuples/s")
-CHANGE = PointColumn("change_percent", "over the default", "%")
-CPU = PointColumn("cpu_p50_percent", "CPU, median over seconds", "% of its share")
-MACHINE = PointColumn("machine", "machine", kind="word")
-INTERVAL = (PointColumn("low", "95 % interval from"), PointColumn("high", "to"))
+GAIN, LEVEL, CHANGE, CPU, MACHINE = point_columns(
+    "gain_percent = gain over its own before (%); throughput_after_per_s = throughput after (tuples/s);"
+    " change_percent = over the default (%); cpu_p50_percent = CPU, median over seconds (% of its share); machine /word"
+)
+INTERVAL = point_columns("low = 95 % interval from; high = to")
 Measured = tuple[float, str]  # with the run in which it was measured
 EDGES = 4  # least number of machines for quartiles
 ALONG_X = {ARROW_UP: ARROW_RIGHT, ARROW_DOWN: ARROW_LEFT}
@@ -69,27 +71,27 @@ class PanelKind:
 
 def chart(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) -> Chart:
     """Return the figure; an experiment without data gives an empty panel."""
-    rows = ceil(len(figure.panels) / ABREAST)
-    width = ceil(len(figure.panels) / rows)  # four panels are two by two
+    specs = figure.panels
+    rows = ceil(len(specs) / ABREAST)
+    width = ceil(len(specs) / rows)  # four panels are two by two
     of_model = any(data.of_model for data in data_by_experiment.values())
+    shares = figure.share_y and all(spec.draw.startswith("convergence") for spec in specs)
     panels, heights, columns = [], [], []
-    for spec in figure.panels:
+    for number, spec in enumerate(specs):
         kind, data = PANELS[spec.draw], data_by_experiment.get(spec.experiment)
-        is_empty = data is None or not data.totals
-        placeholder = ChartPanel(message=f"{spec.experiment}\nnot {'simulated' if of_model else 'run'}")
-        panels.append(replace(placeholder if data is None or is_empty else kind.panel(data), title=spec.title))
-        variants = 3 if data is None else len(data.variants)
-        heights.append(HEIGHTS_IN.get(spec.draw, 0.34 * variants + 0.8))
+        panel = ChartPanel(message=f"{spec.experiment}\nnot {'simulated' if of_model else 'run'}")
+        if data is not None and data.totals:
+            panel = kind.panel(data)
+        # A label that the panel at the left or below repeats is left out.
+        previous = specs[number - 1].draw if number % width else ""
+        if previous == spec.draw == "throughput" or (shares and number + width < len(specs)):
+            panel = replace(panel, y=replace(panel.y, label=""))
+        panels.append(replace(panel, title=spec.title))
+        heights.append(HEIGHTS_IN.get(spec.draw, 0.34 * (3 if data is None else len(data.variants)) + 0.8))
         columns += [*kind.columns, *(() if of_model else kind.intervals)]
-    shares = figure.share_y and all(each.draw.startswith("convergence") for each in figure.panels)
     if shares:
         high = max((panel.y.high or 0.0 for panel in panels), default=0.0) or None
         panels = [replace(panel, y=replace(panel.y, high=high)) for panel in panels]
-    for number, panel in enumerate(panels):  # a label that the panel at the left or below repeats is left out
-        previous = figure.panels[number - 1].draw if number % width else ""
-        repeats = previous == figure.panels[number].draw == "throughput" or (shares and number + width < len(panels))
-        if repeats:
-            panels[number] = replace(panel, y=replace(panel.y, label=""))
     return Chart(
         f"{figure.title} ({figure.source})", tuple(dict.fromkeys(columns)), panels, rows * max(heights), width,
         WIDTH_IN, shares="x" if shares else "", tells_panels=True, has_bold_titles=True,
@@ -127,13 +129,6 @@ def _measured(
     return row_panel(runs, marks, y, rules)
 
 
-def _numbers(data: SeriesData, column: PointColumn) -> ChartPanel:
-    """Return the panel of a measurement without a comparison."""
-    every = data.numbers.get(column.name, ())
-    runs = {name: [(each.value, each.run_id) for each in every if each.variant == name] for name in data.variants}
-    return _measured(data, runs, (column, *INTERVAL), ChartAxis(f"{column.label} ({column.unit})", low=0.0))
-
-
 def _gain(level: Level) -> float | None:
     return 100 * (level.after / level.before - 1) if level.before and level.after is not None else None
 
@@ -162,48 +157,41 @@ def _changes(data: SeriesData, name: str) -> ChartPanel:
     interval, and the best of three runs."""
     variants = [variant for variant in data.variants if variant != BASELINE]
     marks: list[Mark] = []
+
+    def mark(value: float, mark: str, marker: str | int, colour: str) -> None:
+        spots = [Spot(position, value, {CHANGE.name: value})]
+        marks.append(Dot(spots, colour, words, mark, marker=marker, size=6, is_hollow=True))
+
+    def best_of(side: str) -> float | None:
+        numbers = ([each for each in data.numbers.get(of, ()) if each.variant == side] for of in (name, BEST_BY))
+        return best_of_three(*([RunValue(n.run_id, n.value, block=("", n.block)) for n in of] for of in numbers))
+
     for position, variant, words, colour in style.numbered(variants, data.variants):
-        variant_runs, other = _sides(data, name, variant)
-        if variant_runs:
-            top, bottom = [each.value for each in variant_runs], [each.value for each in other]
-            runs = [(percent_over(a.value, b.value), a.run_id) for a, b in zip(variant_runs, other, strict=True)]
+        pairs = _pairs(data, name, variant)
+        if pairs:
+            top, bottom = [run.value for run, _ in pairs], [default.value for _, default in pairs]
+            runs = [(percent_over(run.value, default.value), run.run_id) for run, default in pairs]
             estimate = None if data.of_model else paired_ratio(top, bottom)
             middle = geometric_ratio(top, bottom)
             marks += _spread(position, words, colour, runs, (CHANGE, *INTERVAL), middle, estimate)
-            best, default = (
-                best_of_three(*(_values(data, each, side) for each in (name, BEST_BY))) for side in (variant, BASELINE)
-            )
-            if best is not None and default:
-                marks.append(_mark(position, percent_over(best, default), colour, words, "best of three runs", "x"))
-        if claim := _stated(data.experiment, name, variant):
-            mark, arrow = stated_mark(claim)
-            marks.append(_mark(position, claim.stated, style.INK, words, mark, ALONG_X[arrow] if arrow else "D"))
+            best, default_best = best_of(variant), best_of(BASELINE)
+            if best is not None and default_best:
+                mark(percent_over(best, default_best), "best of three runs", "x", colour)
+        for claim in load_claims():
+            subject = (claim.experiment, claim.metric, claim.variant, claim.baseline, claim.stated_over)
+            if subject == (data.experiment, name, variant, BASELINE, None) and claim.kind in RATIOS:
+                word, arrow = stated_mark(claim)
+                mark(claim.stated, word, ALONG_X[arrow] if arrow else "D", style.INK)
+                break
     return row_panel(variants, marks, ChartAxis(f"{metric(name).words} ({CHANGE.label}, %)"), [0.0])
 
 
-def _mark(position: int, value: float, colour: str, name: str, mark: str, marker: str | int) -> Mark:
-    return Dot([Spot(position, value, {CHANGE.name: value})], colour, name, mark, marker=marker, size=6, is_hollow=True)
-
-
-def _sides(data: SeriesData, name: str, variant: str) -> tuple[list[RunNumber], list[RunNumber]]:
-    """Return the runs of both sides of the same blocks, in order."""
+def _pairs(data: SeriesData, name: str, variant: str) -> list[tuple[RunNumber, RunNumber]]:
+    """Return the variant's run and the default's of each block that has both, in order."""
     numbers = data.numbers.get(name, ())
-    by_block, other = ({each.block: each for each in numbers if each.variant == side} for side in (variant, BASELINE))
-    blocks = [
-        block for block in sorted(by_block) if block in other and other[block].value > 0.0 < by_block[block].value
-    ]
-    return [by_block[block] for block in blocks], [other[block] for block in blocks]
-
-
-def _values(data: SeriesData, name: str, variant: str) -> list[RunValue]:
-    numbers = (each for each in data.numbers.get(name, ()) if each.variant == variant)
-    return [RunValue(each.run_id, each.value, block=("", each.block)) for each in numbers]
-
-
-def _stated(experiment: str, name: str, variant: str) -> Claim | None:
-    claims = (c for c in load_claims() if (c.experiment, c.metric, c.variant) == (experiment, name, variant))
-    rows = (claim for claim in claims if claim.kind in RATIOS and claim.baseline == BASELINE and not claim.stated_over)
-    return next(rows, None)
+    runs, defaults = ({each.block: each for each in numbers if each.variant == side} for side in (variant, BASELINE))
+    pairs = [(runs[block], defaults[block]) for block in sorted(runs) if block in defaults]
+    return [pair for pair in pairs if pair[1].value > 0.0 < pair[0].value]
 
 
 def stated_mark(claim: Claim) -> tuple[str, int | None]:
@@ -232,28 +220,33 @@ def _cpu_machines(data: SeriesData) -> ChartPanel:
     return row_panel(data.variants, marks, ChartAxis(f"{CPU.label} ({CPU.unit})", 0.0, 105.0))
 
 
-def _throughput(data: SeriesData) -> ChartPanel:
-    return throughput_timeline.panel(data, data.variants, "throughput (tuples/s)", has_levels=False)
-
-
 def _convergence(definition: str) -> PanelKind:
-    return PanelKind(
-        lambda data: event_times.convergence_panel(data, FIRST_EVENT, definition), event_times.CONVERGENCE_COLUMNS
-    )
+    panel = partial(series_charts.convergence_panel, event=FIRST_EVENT, definition=definition)
+    return PanelKind(panel, series_charts.CONVERGENCE_COLUMNS)
 
 
 def _change_kind(name: str) -> PanelKind:
     return PanelKind(partial(_changes, name=name), (CHANGE,), INTERVAL)
 
 
-def _number_kind(name: str) -> PanelKind:
+def _level_kind(name: str) -> PanelKind:
+    """Return the panel of a measurement without a comparison."""
     column = PointColumn(name, metric(name).words, metric(name).unit)
-    return PanelKind(partial(_numbers, column=column), (column,), INTERVAL)
+
+    def panel(data: SeriesData) -> ChartPanel:
+        every = data.numbers.get(name, ())
+        runs = {side: [(each.value, each.run_id) for each in every if each.variant == side] for side in data.variants}
+        return _measured(data, runs, (column, *INTERVAL), ChartAxis(f"{column.label} ({column.unit})", low=0.0))
+
+    return PanelKind(panel, (column,), INTERVAL)
 
 
 PANELS = {
-    "throughput": PanelKind(_throughput, throughput_timeline.COLUMNS),
-    "downtime": PanelKind(partial(event_times.downtime_panel, event_id=FIRST_EVENT), event_times.DOWNTIME_COLUMNS),
+    "throughput": PanelKind(
+        lambda data: series_charts.throughput_panel(data, data.variants, "throughput (tuples/s)", has_levels=False),
+        series_charts.THROUGHPUT_COLUMNS,
+    ),
+    "downtime": PanelKind(partial(series_charts.downtime_panel, event_id=FIRST_EVENT), series_charts.DOWNTIME_COLUMNS),
     "convergence_sp": _convergence("sp"),
     "convergence_st": _convergence("st"),
     "ranking": PanelKind(partial(_ranked, column=GAIN, measured=_gain), (GAIN,), _interval_columns(GAIN)),
@@ -262,9 +255,9 @@ PANELS = {
     ),
     "network_change": _change_kind(BYTES),
     "emitted_change": _change_kind(EMITTED),
-    "network_levels": _number_kind("network_mb_per_s_after"),
-    "processed_levels": _number_kind("processed_per_s_after"),
-    "emitted_levels": _number_kind("spouts_after"),
+    "network_levels": _level_kind("network_mb_per_s_after"),
+    "processed_levels": _level_kind("processed_per_s_after"),
+    "emitted_levels": _level_kind("spouts_after"),
     "cpu_machines": PanelKind(_cpu_machines, (MACHINE, CPU)),
 }
 
@@ -272,20 +265,12 @@ PANELS = {
 # Sweeps.
 
 
-@dataclass(frozen=True)
-class SweepKind:
-    """A way to draw a sweep; `is_change`: in percent of the default."""
-
-    metric: str
-    is_change: bool = False
-
-
-SWEEP_PANELS = {
-    "sweep_emitted": SweepKind(EMITTED),
-    "sweep_network": SweepKind(BYTES),
-    "sweep_emitted_change": SweepKind(EMITTED, is_change=True),
-    "sweep_network_change": SweepKind(BYTES, is_change=True),
-    "sweep_cpu_imbalance": SweepKind("cpu_imbalance_after"),
+SWEEP_PANELS = {  # the metric, and whether it is drawn in percent of the default
+    "sweep_emitted": (EMITTED, False),
+    "sweep_network": (BYTES, False),
+    "sweep_emitted_change": (EMITTED, True),
+    "sweep_network_change": (BYTES, True),
+    "sweep_cpu_imbalance": ("cpu_imbalance_after", False),
 }
 
 
@@ -301,24 +286,20 @@ def sweep_chart(figure: PublishedFigure, swept: Mapping[str, SweepData]) -> Char
 
 
 def _sweep_panel(published: publications.PublishedPanel, data: SweepData | None) -> ChartPanel:
-    kind = SWEEP_PANELS[published.draw]
-    runs = [] if data is None else runs_of(data, kind)
+    """Return the runs of the first event."""
+    name, is_change = SWEEP_PANELS[published.draw]
+    runs = [] if data is None else (changes if is_change else _runs)(data, FIRST_EVENT, name)
     if data is None or not runs:
         return ChartPanel(title=published.title, message=f"{published.experiment}\nnot simulated")
-    axes, info = sweep_curves.layout(data), metric(kind.metric)
+    axes, info = sweep_curves.layout(data), metric(name)
     panel, x = sweep_curves.panel(data, axes, runs), data.axes[axes.x]
-    label = fill(f"{info.words} ({'% over the default' if kind.is_change else info.value_unit})", LABEL_CHARACTERS)
+    label = fill(f"{info.words} ({'% over the default' if is_change else info.value_unit})", LABEL_CHARACTERS)
     return replace(
         panel, title=published.title, x=replace(panel.x, label=AXIS_WORDS.get(x.paths[0], short_name(x.paths[0]))),
-        y=ChartAxis(label) if kind.is_change else ChartAxis(label, 0.0, 1.08 * max(run.value for run in runs) or 1.0),
-        rules=[0.0] if kind.is_change else (),
-        marks=[*panel.marks, *(_stated_lines(data, kind, x) if kind.is_change else ())],
+        y=ChartAxis(label) if is_change else ChartAxis(label, 0.0, 1.08 * max(run.value for run in runs) or 1.0),
+        rules=[0.0] if is_change else (),
+        marks=[*panel.marks, *(_stated_lines(data, name, x) if is_change else ())],
     )  # fmt: skip
-
-
-def runs_of(data: SweepData, kind: SweepKind) -> list[SweepRun]:
-    """Return the runs of the first event."""
-    return changes(data, FIRST_EVENT, kind.metric) if kind.is_change else _runs(data, FIRST_EVENT, kind.metric)
 
 
 def _runs(data: SweepData, event_id: str, name: str) -> list[SweepRun]:
@@ -327,26 +308,20 @@ def _runs(data: SweepData, event_id: str, name: str) -> list[SweepRun]:
 
 def changes(data: SweepData, event_id: str, name: str) -> list[SweepRun]:
     """Return changes in percent over the default's run of the same point and repetition."""
-    runs = _runs(data, event_id, name)
-    default = {(run.point, _repetition(run)): run.value for run in runs if run.variant == BASELINE}
+    runs = [((run.point, run.run_id.rpartition("-r")[2]), run) for run in _runs(data, event_id, name)]
+    default = {place: run.value for place, run in runs if run.variant == BASELINE}
     return [
-        replace(run, value=percent_over(run.value, default[run.point, _repetition(run)]))
-        for run in runs
-        if run.variant != BASELINE and default.get((run.point, _repetition(run)), 0.0) > 0.0
-    ]
+        replace(run, value=percent_over(run.value, default[place]))
+        for place, run in runs if run.variant != BASELINE and default.get(place, 0.0) > 0.0
+    ]  # fmt: skip
 
 
-def _repetition(run: SweepRun) -> str:
-    """Return the repetition in `<variant>-r<repetition>`."""
-    return run.run_id.rpartition("-r")[2]
-
-
-def _stated_lines(data: SweepData, kind: SweepKind, x: SweepAxis) -> list[Mark]:
+def _stated_lines(data: SweepData, name: str, x: SweepAxis) -> list[Mark]:
     """Return a line for each claim, over the steps of the swept field that it is about."""
     marks: list[Mark] = []
     for claim in load_claims():
         subject = (claim.simulated, claim.experiment, claim.metric, claim.baseline)
-        if subject == (True, data.experiment, kind.metric, BASELINE) and claim.kind in RATIOS:
+        if subject == (True, data.experiment, name, BASELINE) and claim.kind in RATIOS:
             choices = dict(claim.points)
             steps = [
                 number for number, step in enumerate(x.steps)
@@ -356,10 +331,10 @@ def _stated_lines(data: SweepData, kind: SweepKind, x: SweepAxis) -> list[Mark]:
             spots = [
                 Spot(sweep_curves.place_of(x, step), claim.stated,
                      {"x": sweep_curves.value_of(x, step), "value": claim.stated})
-                for step in sorted(steps, key=lambda step: sweep_curves.place_of(x, step))
+                for step in sorted(steps, key=partial(sweep_curves.place_of, x))
             ]  # fmt: skip
             colour = style.colours(data.variants).get(claim.variant, style.GREY)
             mark, arrow = stated_mark(claim)
-            name = style.display_name(claim.variant)
-            marks.append(LineMark(spots, colour, name, mark, width=1.2, dashes=":", marker=arrow or "_"))
+            title = style.display_name(claim.variant)
+            marks.append(LineMark(spots, colour, title, mark, width=1.2, dashes=":", marker=arrow or "_"))
     return marks

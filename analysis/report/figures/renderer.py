@@ -12,10 +12,11 @@ from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, End
-from analysis.report.figures.marks import Cells, Events, Moment
+from analysis.report.downloads import drawing_downloads
+from analysis.report.figures.chart import Cells, Chart, ChartAxis, ChartPanel, End, Events, Moment
 from analysis.report.figures.points import Drawing, PointColumn, PointTrace, Spot
 from analysis.report.figures.style import FAINT, GREY, INK, PALETTE
+from analysis.report.page import Figure as PageFigure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +60,24 @@ def draw(chart: Chart) -> Drawing:
                 handles.setdefault(label, handle)
         if chart.legend == "chart" and handles:
             figure.legend(handles.values(), handles, loc="outside upper left", ncols=6, frameon=False, fontsize=8.5)
-        return forms(figure, chart.title, chart.columns, lambda: _traces(chart, axes_of), chart.name_column)
+
+        def traces() -> Iterator[PointTrace]:
+            for number, mark, trace in chart.traces():
+                places = [(spot.x - mark.shift, spot.y) for spot in trace.spots]
+                if chart.panels[number].flipped:
+                    places = [(y, x) for x, y in places]
+                spots = [replace(spot, x=x, y=y) for spot, (x, y) in zip(trace.spots, places, strict=True)]
+                yield replace(trace, spots=on_svg(axes_of[number], spots, mark.of_height))
+
+        return forms(figure, chart.title, chart.columns, traces, chart.name_column)
+
+
+def page_figure(name: str, title: str, caption: str, chart: Chart | Drawing) -> PageFigure:
+    """Return a figure of the page; `name` is unique on the page and names its files."""
+    drawing = draw(chart) if isinstance(chart, Chart) else chart
+    # Several figures share one page, so every id gets a prefix.
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", drawing.svg)
+    return PageFigure(name, title, caption, svg, drawing.points(), drawing_downloads(name, drawing, svg))
 
 
 def _with_label_room(panel: ChartPanel, chart: Chart) -> ChartPanel:
@@ -129,15 +147,6 @@ def forms(
     return Drawing(svg, pdf.getvalue(), tuple(columns), svg_traces, name_column)
 
 
-def _traces(chart: Chart, axes_of: Sequence[Axes]) -> Iterator[PointTrace]:
-    for number, mark, trace in chart.traces():
-        places = [(spot.x - mark.shift, spot.y) for spot in trace.spots]
-        if chart.panels[number].flipped:
-            places = [(y, x) for x, y in places]
-        spots = [replace(spot, x=x, y=y) for spot, (x, y) in zip(trace.spots, places, strict=True)]
-        yield replace(trace, spots=on_svg(axes_of[number], spots, mark.of_height))
-
-
 def on_svg(axes: Axes, spots: Sequence[Spot], of_height: bool = False) -> tuple[Spot, ...]:
     """Convert to matplotlib's SVG, with its zero at the top left and 72 units an inch. `of_height`: y is a fraction of
     the panel's height."""
@@ -197,7 +206,13 @@ def _finish(axes: Axes, panel: ChartPanel, chart: Chart) -> None:
     size_in = _size_in(panel, chart)
     for mark in panel.marks:
         if isinstance(mark, Events) and mark.is_labelled:
-            _label_events(axes, mark, size_in)
+            labels = event_labels(mark.moments, *axes.get_xlim(), size_in[0])
+            room = min(0.6, (0.06 + LABEL_IN * label_rows(labels)) / size_in[1])
+            axes.set_ylim(0, axes.get_ylim()[1] / (1 - room))
+            for (is_left, tier), moment in zip(labels, mark.moments, strict=True):
+                axes.annotate(moment.label, (moment.middle_s, 1), xycoords=("data", "axes fraction"), va="top",
+                              fontsize=8, ha="right" if is_left else "left", textcoords="offset points", color=INK,
+                              xytext=(-3 if is_left else 3, -2 - 72 * LABEL_IN * tier))  # fmt: skip
     _ends(axes, panel.ends, size_in[1])
     if chart.legend == "panel" and axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper left", frameon=False, ncols=2, handletextpad=0.2, fontsize=8.5)
@@ -231,15 +246,6 @@ def _size_in(panel: ChartPanel, chart: Chart) -> tuple[float, float]:
     if panel.height_in:
         return chart.width_in - MARGINS_IN[0] - MARGINS_IN[1], panel.height_in
     return 0.6 * chart.width_in / chart.abreast, 0.8 * chart.height_in / chart.high
-
-
-def _label_events(axes: Axes, mark: Events, size_in: tuple[float, float]) -> None:
-    labels = event_labels(mark.moments, *axes.get_xlim(), size_in[0])
-    axes.set_ylim(0, axes.get_ylim()[1] / (1 - min(0.6, (0.06 + LABEL_IN * label_rows(labels)) / size_in[1])))
-    for (is_left, tier), moment in zip(labels, mark.moments, strict=True):
-        axes.annotate(moment.label, (moment.middle_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
-                      ha="right" if is_left else "left", textcoords="offset points", color=INK,
-                      xytext=(-3 if is_left else 3, -2 - 72 * LABEL_IN * tier))  # fmt: skip
 
 
 def event_labels(moments: Sequence[Moment], first_s: float, last_s: float, width_in: float) -> list[tuple[bool, int]]:

@@ -8,9 +8,19 @@ from statistics import fmean
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import style
-from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, End, time_axis
-from analysis.report.figures.marks import Cells, Dot, LineMark, Mark, events
-from analysis.report.figures.points import PointColumn, Spot
+from analysis.report.figures.chart import (
+    Cells,
+    Chart,
+    ChartAxis,
+    ChartPanel,
+    Dot,
+    End,
+    LineMark,
+    Mark,
+    events,
+    time_axis,
+)
+from analysis.report.figures.points import Spot, point_columns
 
 Windows = Sequence[tuple[float, float]]  # start relative to the first event, value; oldest first
 MOST_WINDOWS = 400  # more than a line can show: longer runs are drawn in wider windows
@@ -25,12 +35,9 @@ LINE_STYLES = {
     "total": (style.PALETTE[0], "-", 2.0),
 }
 DECIDES = style.PALETTE[3]
-COLUMNS = (
-    PointColumn("time_s", "time", "s"),
-    PointColumn("tuples_per_s", "rate", "tuples/s"),
-    PointColumn("tuples_waiting", "waiting", "tuples"),
-    PointColumn("cpu_percent", "CPU", "% of its share"),
-    PointColumn("event", "event", kind="word"),
+COLUMNS = point_columns(
+    "time_s = time (s); tuples_per_s = rate (tuples/s); tuples_waiting = waiting (tuples);"
+    " cpu_percent = CPU (% of its share); event /word"
 )
 
 

@@ -1,6 +1,6 @@
 """Data of the figures: small series, bounded by windows x runs and machines x runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -64,9 +64,6 @@ class Level:
     variant: str
     before: float | None
     after: float | None
-
-
-PROPOSED = ("stela", "metis")
 
 
 @dataclass(frozen=True)
@@ -143,16 +140,43 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
     complete = {row["run_id"]: row["variant"] for row in runs if row["status"] == "complete"}
     scaled_ids = {row["run_id"] for row in read("zeros") if row["scaled"]}
     variants = {run_id: variant for run_id, variant in complete.items() if run_id in scaled_ids}
-    windows = [row for row in read("throughput") if row["complete"] and row["run_id"] in variants]
-    paced = {run_id: variant for run_id, variant in variants.items() if not is_unthrottled(paths.run(run_id))}
+
+    def counted(table: Iterable[Row]) -> list[Row]:
+        return sorted((row for row in table if row["run_id"] in variants), key=lambda row: row["run_id"])
+
+    windows = [row for row in counted(read("throughput")) if row["complete"]]
+    paced = {run_id for run_id in variants if not is_unthrottled(paths.run(run_id))}
+    times = (
+        EventTime(row["run_id"], variants[row["run_id"]], row["horizon_s"] if row["time_s"] is None else row["time_s"],
+                  row["censored"], row["event_id"], row["definition"])
+        for row in counted(read("convergence"))
+    )  # fmt: skip
+    downtimes = (
+        EventTime(row["run_id"], variants[row["run_id"]], row["downtime_s"], row["lasts"], row["event_id"])
+        for row in counted(read("downtime")) if row["downtime_s"] is not None
+    )  # fmt: skip
     absent_machines = _machines_gone(rows(paths, "scale_events", topology=machines))
-    loads = rows(paths, "cpu", topology=machines) if topology in (None, machines) else []
+    cpu = rows(paths, "cpu", topology=machines) if topology in (None, machines) else []
+    loads = (
+        MachineUtilisation(row["run_id"], variants[row["run_id"]], row["phase"], row["machine"],
+                           bool(row["joins_at_scale"]), row["utilisation_p10"], row["utilisation_p50"],
+                           row["utilisation_p90"], (row["run_id"], row["machine"]) in absent_machines)
+        for row in _outer_phases(counted(cpu))
+    )  # fmt: skip
+    means: dict[str, dict[str, float | None]] = {}
+    for row in _outer_phases(counted(read("intervals"))):
+        means.setdefault(row["run_id"], {})[row["phase"]] = row["mean"]
+    of_cluster = rows(paths, "throughput", topology=machines) if machines else []
+    starts = [row["window_s"] for row in of_cluster if row["complete"]]
     return SeriesData(
-        order_variants(set(complete.values())), _lines(windows, "total", variants), _lines(windows, "due", paced),
-        _times(read("convergence"), variants), _loads(loads, variants, absent_machines),
-        _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
+        order_variants(set(complete.values())), _lines(windows, "total", variants),
+        _lines((row for row in windows if row["run_id"] in paced), "due", variants),
+        tuple(sorted(times, key=lambda time: (time.run_id, time.event_id, time.definition))),
+        tuple(sorted(loads, key=lambda load: (load.run_id, load.phase, load.machine))),
+        tuple(Level(name, variants[name], side.get("before"), side.get("after")) for name, side in means.items()),
+        tuple(downtimes),
         tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
-        _axis_s(rows(paths, "throughput", topology=machines)) if machines else None,
+        (min(starts), max(starts) + WINDOW_S) if starts else None,
         experiment=next((row["experiment"] for row in runs if row["experiment"]), ""),
         numbers=_numbers(read("measurements"), runs),
         traffic=_traffic(paths, variants, topology or machines),
@@ -161,25 +185,20 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
     )  # fmt: skip
 
 
-def _axis_s(windows: list[Row]) -> tuple[float, float] | None:
-    starts = [row["window_s"] for row in windows if row["complete"]]
-    return (min(starts), max(starts) + WINDOW_S) if starts else None
-
-
 def order_variants(variants: set[str]) -> tuple[str, ...]:
     """Sort baselines first, and the papers' proposals last, so that they are drawn over the others; `tasks_4` before
     `tasks_12`."""
-    return tuple(sorted(variants, key=_order))
+
+    def order(name: str) -> tuple[bool, bool, str, int, str]:
+        word, _, number = name.rpartition("_")
+        numbered = (word, int(number)) if number.isdecimal() else (name, 0)
+        return not name.startswith("even"), name.startswith(("stela", "metis")), *numbered, name
+
+    return tuple(sorted(variants, key=order))
 
 
-def _order(name: str) -> tuple[bool, bool, str, int, str]:
-    word, _, number = name.rpartition("_")
-    numbered = (word, int(number)) if number.isdecimal() else (name, 0)
-    return not name.startswith("even"), name.startswith(PROPOSED), *numbered, name
-
-
-def _lines(windows: list[Row], scope: str, variants: dict[str, str]) -> tuple[RateLine, ...]:
-    scope_rows = (row for row in windows if row["scope"] == scope and row["run_id"] in variants)
+def _lines(windows: Iterable[Row], scope: str, variants: Mapping[str, str]) -> tuple[RateLine, ...]:
+    scope_rows = (row for row in windows if row["scope"] == scope)
     windows_by_run = by_run(sorted(scope_rows, key=lambda row: row["window_s"]))
     return tuple(
         RateLine(run_id, variants[run_id], tuple(p["window_s"] for p in points), tuple(p["rate"] for p in points))
@@ -187,34 +206,17 @@ def _lines(windows: list[Row], scope: str, variants: dict[str, str]) -> tuple[Ra
     )
 
 
-def _times(table: list[Row], variants: dict[str, str]) -> tuple[EventTime, ...]:
-    times = [
-        EventTime(row["run_id"], variants[row["run_id"]], row["horizon_s"] if row["time_s"] is None else row["time_s"],
-                  row["censored"], row["event_id"], row["definition"])
-        for row in table if row["run_id"] in variants
-    ]  # fmt: skip
-    return tuple(sorted(times, key=lambda time: (time.run_id, time.event_id, time.definition)))
-
-
-def _downtimes(table: list[Row], variants: dict[str, str]) -> tuple[EventTime, ...]:
-    return tuple(
-        EventTime(row["run_id"], variants[row["run_id"]], row["downtime_s"], row["lasts"], row["event_id"])
-        for row in sorted(table, key=lambda row: row["run_id"])
-        if row["run_id"] in variants and row["downtime_s"] is not None
-    )
-
-
-def _outer_phases(table: list[Row], variants: dict[str, str]) -> list[Row]:
+def _outer_phases(table: Iterable[Row]) -> list[Row]:
     """Return for each run the rows before its first event and after its last one."""
     outer = []
-    for run_id, rows_of_run in by_run(table).items():
+    for rows_of_run in by_run(table).values():
         ids = sorted({row["event_id"] for row in rows_of_run}, key=event_order)
         edge = {"before": ids[0], "after": ids[-1]}
-        outer += [row for row in rows_of_run if run_id in variants and row["event_id"] == edge.get(row["phase"])]
+        outer += [row for row in rows_of_run if row["event_id"] == edge.get(row["phase"])]
     return outer
 
 
-def _machines_gone(events: list[Row]) -> set[tuple[str, str]]:
+def _machines_gone(events: Iterable[Row]) -> set[tuple[str, str]]:
     """Return (run, machine) of every machine that was gone when its run ended."""
     absentees: set[tuple[str, str]] = set()
     for event in sorted(events, key=lambda event: float(event["zero_s"])):
@@ -223,36 +225,16 @@ def _machines_gone(events: list[Row]) -> set[tuple[str, str]]:
     return absentees
 
 
-def _loads(table: list[Row], variants: dict[str, str], left: set[tuple[str, str]]) -> tuple[MachineUtilisation, ...]:
-    loads = [
-        MachineUtilisation(row["run_id"], variants[row["run_id"]], row["phase"], row["machine"],
-             bool(row["joins_at_scale"]),
-             row["utilisation_p10"], row["utilisation_p50"], row["utilisation_p90"],
-             (row["run_id"], row["machine"]) in left)
-        for row in _outer_phases(table, variants)
-    ]  # fmt: skip
-    return tuple(sorted(loads, key=lambda load: (load.run_id, load.phase, load.machine)))
-
-
-def _levels(table: list[Row], variants: dict[str, str]) -> tuple[Level, ...]:
-    means: dict[str, dict[str, float | None]] = {}
-    for row in _outer_phases(table, variants):
-        means.setdefault(row["run_id"], {})[row["phase"]] = row["mean"]
-    return tuple(
-        Level(run_id, variants[run_id], side.get("before"), side.get("after")) for run_id, side in sorted(means.items())
-    )
-
-
-def _numbers(table: list[Row], runs: list[Row]) -> dict[str, tuple[RunNumber, ...]]:
+def _numbers(table: Iterable[Row], runs: Iterable[Row]) -> dict[str, tuple[RunNumber, ...]]:
     complete = {row["run_id"]: row for row in runs if row["status"] == "complete"}
-    numbers: dict[str, list[RunNumber]] = {}
+    numbers: dict[str, tuple[RunNumber, ...]] = {}
     for row in sorted(table, key=lambda row: str(row["run_id"])):
         run = complete.get(row["run_id"])
         if run and row["metric"] in DRAWN and row["event_id"] == FIRST_EVENT and not row["censored"]:
-            block = run.get("block") or run.get("repetition") or 0
-            number = RunNumber(run["run_id"], run["variant"], int(block), row["value"])
-            numbers.setdefault(row["metric"], []).append(number)
-    return {metric: tuple(metric_numbers) for metric, metric_numbers in numbers.items()}
+            block = int(run.get("block") or run.get("repetition") or 0)
+            number = RunNumber(run["run_id"], run["variant"], block, row["value"])
+            numbers[row["metric"]] = (*numbers.get(row["metric"], ()), number)
+    return numbers
 
 
 def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | None) -> tuple[RunTraffic, ...]:
@@ -264,27 +246,20 @@ def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | No
         if row["event_id"] == FIRST_EVENT:
             by_side.setdefault((row["run_id"], row["phase"]), []).append(row)
     return tuple(
-        RunTraffic(run_id, variants[run_id], phase, *_pairs(pairs), _machine_pairs(pairs))
-        for (run_id, phase), pairs in sorted(by_side.items())
+        run_traffic(run_id, variants[run_id], phase, pairs) for (run_id, phase), pairs in sorted(by_side.items())
     )
 
 
-def _pairs(table: list[Row]) -> tuple[dict[tuple[int, int], float], dict[int, str]]:
-    """Return rates and slots; rows ascend by rate, so that the last of several slots is the busiest."""
+def run_traffic(run_id: str, variant: str, phase: str, pairs: Iterable[Row]) -> RunTraffic:
+    """Return the sums of pairs of tasks; rows ascend by rate, so that the last of several slots is the busiest."""
     rates: dict[tuple[int, int], float] = {}
     slots: dict[int, str] = {}
-    for row in table:
-        pair = (row["from"], row["to"])
-        rates[pair] = rates.get(pair, 0.0) + row["tuples_per_s"]
+    machines: dict[tuple[str, str], float] = {}
+    for row in pairs:
+        rates[row["from"], row["to"]] = rates.get((row["from"], row["to"]), 0.0) + row["tuples_per_s"]
         ends = ((row["from"], row["from_slot"]), (row["to"], row["to_slot"]))
         slots |= {task: slot for task, slot in ends if slot is not None}
-    return rates, slots
-
-
-def _machine_pairs(table: list[Row]) -> dict[tuple[str, str], float]:
-    machines: dict[tuple[str, str], float] = {}
-    for row in table:
         if row["to_machine"] is not None:
             pair = (row["from_machine"], row["to_machine"])
             machines[pair] = machines.get(pair, 0.0) + row["tuples_per_s"]
-    return machines
+    return RunTraffic(run_id, variant, phase, rates, slots, machines)

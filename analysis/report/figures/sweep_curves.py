@@ -1,4 +1,5 @@
-"""The curves of a sweep: a metric over a swept field, a line a variant, with the runs from the lowest to the highest.
+"""A sweep: its data (`sweep.json`, and the metrics of every run that its folder links to), and the curves of a metric
+over a swept field, a line a variant, with the runs from the lowest to the highest.
 
 With several swept fields one is x (the numeric one with most values); with only one variant, another one makes
 the lines; every combination of the others has a panel.
@@ -9,35 +10,140 @@ if the median was not reached the line has a gap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, nan
+from typing import Any
 
-from analysis.metrics.definitions import metric
+from analysis.metrics.definitions import CONVERGENCE, SWEPT, metric
+from analysis.record import small_tables, sweep_record
+from analysis.record.files import SeriesPaths, read_json
+from analysis.record.small_tables import Row
+from analysis.record.sweep_record import OTHER_CODE, REPLICATES, SWEEP_FILE, is_mixed, point_of
 from analysis.report.figures import style
-from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel
-from analysis.report.figures.marks import ARROW_UP, Dot, LineMark, Mark, Whisker
-from analysis.report.figures.points import PointColumn, Spot, Value
-from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
-from analysis.stats.effect import Summary
+from analysis.report.figures.chart import ARROW_UP, Chart, ChartAxis, ChartPanel, Dot, LineMark, Mark, Whisker
+from analysis.report.figures.points import PointColumn, Spot, Value, point_columns
+from analysis.stats.effect import Summary, summary
+from barograph.errors import ConfigurationError
 
 ABREAST = 3
 MOST_PANELS = 24  # more than anybody compares; the files have all
 MOST_LINES = 8
 WIDE_RATIO = 30.0  # of the largest to the smallest value of x: from there on its axis is logarithmic
 SHIFT = 0.12  # between two lines' marks at one place that is not a number
-COLUMNS = (
-    PointColumn("x", "swept field"),
-    PointColumn("value", "value"),
-    PointColumn("low", "from"),
-    PointColumn("high", "to"),
-    PointColumn("at_least", "to at least"),
-    PointColumn("runs", "runs"),
-    PointColumn("unreached", "of these longer than watched"),
-    PointColumn("not_steady", "of these not steady"),
-    PointColumn("longer", "longer than that", kind="yes_no"),
+COLUMNS = point_columns(
+    "x = swept field; value; low = from; high = to; at_least = to at least; runs;"
+    " unreached = of these longer than watched; not_steady = of these not steady; longer = longer than that /yes_no"
 )
+
+
+@dataclass(frozen=True)
+class SweepAxis:
+    """A swept field; `steps`: for each step the value of every path."""
+
+    paths: tuple[str, ...]
+    steps: tuple[tuple[Any, ...], ...]
+
+    @property
+    def name(self) -> str:
+        return self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} (with {', '.join(self.paths[1:])})"
+
+    @property
+    def is_replicate(self) -> bool:
+        return all(path in REPLICATES for path in self.paths)
+
+    @property
+    def is_numeric(self) -> bool:
+        return all(isinstance(step[0], int | float) and not isinstance(step[0], bool) for step in self.steps)
+
+    def words(self, step: int) -> str:
+        """Return `machines.before = 10`, by the last two keys of the field."""
+        return f"{short_name(self.paths[0])} = {self.steps[step][0]}"
+
+
+def short_name(path: str) -> str:
+    """Return the end of a path, short enough for a figure."""
+    return ".".join(path.split(".")[-2:])
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """A number of one run; `steps`: the place of its point on every axis."""
+
+    point: int
+    steps: tuple[int, ...]
+    run_id: str
+    variant: str
+    event_id: str
+    metric: str
+    value: float
+    censored: bool
+    steady: bool | None
+
+
+@dataclass(frozen=True)
+class SweepData:
+    experiment: str
+    title: str
+    sweep_id: str
+    axes: tuple[SweepAxis, ...]
+    points: int
+    variants: tuple[str, ...]
+    events: Mapping[str, str]  # id → kind of event
+    runs: tuple[SweepRun, ...]
+    failures: tuple[Row, ...]
+    other_code: str = ""  # a sentence about runs of other code than the rest
+
+    def metrics(self, event_id: str) -> tuple[str, ...]:
+        names = {run.metric for run in self.runs if run.event_id == event_id}
+        return tuple(name for name in SWEPT if name in names)
+
+
+def summary_of(runs: Sequence[SweepRun]) -> Summary:
+    """Return the summary of runs of one metric that differ by seed and repetition alone."""
+    of_times = runs[0].metric.startswith(CONVERGENCE)
+    count = sum(run.steady is False for run in runs)
+    return summary([run.value for run in runs], [run.censored for run in runs], mean=not of_times, unsteady=count)
+
+
+def collect(paths: SeriesPaths) -> SweepData:
+    """Return the data of a sweep. Raises ConfigurationError if nothing was analysed."""
+    document = read_json(paths.root / SWEEP_FILE)
+    axes = tuple(SweepAxis(tuple(a["paths"]), tuple(map(tuple, a["steps"]))) for a in document["axes"])
+    places = list(product(*(range(len(axis.steps)) for axis in axes)))
+    descriptions = {row["run_id"]: row for row in small_tables.rows(paths, "runs")}
+    if not descriptions:
+        raise ConfigurationError(f"{paths.root} has no tables; give the command of the sweep again")
+    runs = [
+        SweepRun(point_of(row["run_id"]), places[point_of(row["run_id"]) - 1], row["run_id"].partition(".")[2],
+                 descriptions[row["run_id"]]["variant"], row["event_id"], row["metric"], row["value"],
+                 bool(row["censored"]), row["steady"])
+        for row in sweep_record.measurements(paths) if row["metric"] in SWEPT
+    ]  # fmt: skip
+    return SweepData(
+        experiment=document["experiment"],
+        title=document["title"],
+        sweep_id=paths.root.name,
+        axes=axes,
+        points=len(document["points"]),
+        variants=tuple(document["variants"]),
+        events=document["events"],
+        runs=tuple(sorted(runs, key=lambda run: (run.point, run.variant, run.run_id, run.event_id, run.metric))),
+        failures=tuple(document.get("failures", ())),
+        other_code=_other_code(document, len(descriptions)),
+    )
+
+
+def _other_code(document: Row, runs: int) -> str:
+    counts = document.get(OTHER_CODE, {})
+    if not counts:
+        return ""
+    other, codes = sum(counts.values()), ", ".join(f"{number} of {words}" for words, number in counts.items())
+    return (
+        f"{other} of {runs} runs are of other code ({codes}) than the latest execution's ({document['code']})"
+        f"{', so a curve may be of both' if is_mixed(counts, runs) else ''}; --new begins anew."
+    )
 
 
 @dataclass(frozen=True)
@@ -132,7 +238,12 @@ def _line(x: SweepAxis, name: str, colour: str, by_step: dict[int, list[SweepRun
     for step in sorted(by_step, key=lambda step: place_of(x, step)):
         place, total = place_of(x, step) + shift, summary_of(by_step[step])
         is_bound = total.value is None
-        middles.append(Spot(place, total.largest if total.value is None else total.value, _values(x, step, total)))
+        middle = total.largest if total.value is None else total.value
+        of_middle: dict[str, Value] = {
+            "x": value_of(x, step), "value": middle, "low": total.low, "high": total.high, "at_least": total.at_least,
+            "runs": total.runs, "unreached": total.unreached, "not_steady": total.unsteady, "longer": is_bound,
+        }  # fmt: skip
+        middles.append(Spot(place, middle, of_middle))
         gapped.append(Spot(place, nan if total.value is None else total.value))
         if total.low is not None and total.largest > total.low:
             ranges.append(Spot(place, total.low, end=total.largest))
@@ -159,11 +270,3 @@ def place_of(x: SweepAxis, step: int) -> float:
 def value_of(x: SweepAxis, step: int) -> Value:
     value: float | str = x.steps[step][0]
     return value if x.is_numeric else str(value)
-
-
-def _values(x: SweepAxis, step: int, of: Summary) -> dict[str, Value]:
-    return {
-        "x": value_of(x, step), "value": of.largest if of.value is None else of.value, "low": of.low, "high": of.high,
-        "at_least": of.at_least, "runs": of.runs, "unreached": of.unreached,
-        "not_steady": of.unsteady, "longer": of.value is None,
-    }  # fmt: skip

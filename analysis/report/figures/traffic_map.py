@@ -3,7 +3,6 @@ traffic within a machine lies in the squares along the diagonal. A row of panels
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
 
@@ -11,20 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.numerals import number
-from analysis.report.figures import points, style
-from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel
-from analysis.report.figures.marks import Cells, Mark
-from analysis.report.figures.points import PointColumn, Spot
+from analysis.report.figures import style
+from analysis.report.figures.chart import Cells, Chart, ChartAxis, ChartPanel, Mark
+from analysis.report.figures.points import Spot, point_columns
 from analysis.report.figures.series_data import RunTraffic, SeriesData
 
 MOST_TASKS = 400  # beyond that a cell is a pair of machines
 MOST_MARKED = 20  # machines; with at most so many a mark gives the rate of each pair
 PANEL_IN = 3.4
 PHASES = ("before", "after")
-COLUMNS = (
-    PointColumn("from_machine", "from machine", kind="word"),
-    PointColumn("to_machine", "to machine", kind="word"),
-    PointColumn("tuples_per_s", "tuples", "tuples/s"),
+COLUMNS = point_columns(
+    "from_machine = from machine /word; to_machine = to machine /word; tuples_per_s = tuples (tuples/s)"
 )
 Matrix = npt.NDArray[np.float64]
 
@@ -57,8 +53,9 @@ def chart(data: SeriesData) -> Chart | None:
 
 def traffic_map(traffic: RunTraffic) -> TrafficMap:
     """Order tasks by machine, port and number; with very many tasks a cell is a machine."""
-    tasks = sorted(traffic.slots, key=lambda task: (_slot_order(traffic.slots[task]), task))
-    machine_of = {task: traffic.slots[task].partition(":")[0] for task in tasks}
+    places_of = {task: slot.partition(":") for task, slot in traffic.slots.items()}
+    tasks = sorted(places_of, key=lambda task: (by_number(places_of[task][0]), int(places_of[task][2] or 0), task))
+    machine_of = {task: place[0] for task, place in places_of.items()}
     task_counts = [(name, len(list(members))) for name, members in groupby(tasks, key=machine_of.__getitem__)]
     by_machine = len(tasks) > MOST_TASKS
     sizes = [1 if by_machine else size for _, size in task_counts]
@@ -73,11 +70,10 @@ def traffic_map(traffic: RunTraffic) -> TrafficMap:
     return TrafficMap(np.where(cells > 0.0, cells, np.nan), machines)
 
 
-def _slot_order(slot: str) -> tuple[str, int, int]:
-    """Sort `m2:6700` before `m10:6700`."""
-    machine, _, port = slot.partition(":")
+def by_number(machine: str) -> tuple[str, int]:
+    """Sort `m2` before `m10`."""
     digits = re.search(r"\d+$", machine)
-    return machine.rstrip("0123456789"), int(digits.group()) if digits else 0, int(port or 0)
+    return machine.rstrip("0123456789"), int(digits.group()) if digits else 0
 
 
 def _panel(traffic: RunTraffic, matrix: TrafficMap, most: float, colour: str) -> ChartPanel:
@@ -85,26 +81,18 @@ def _panel(traffic: RunTraffic, matrix: TrafficMap, most: float, colour: str) ->
     cells = Cells((), colour, name, values=matrix.cells, palette="viridis_r", highest=most,
                   words="tuples/s, in all panels alike", gid=f"map_{traffic.variant}_{traffic.phase}")  # fmt: skip
     is_marked = len(matrix.machines) <= MOST_MARKED
+    spots = [
+        Spot((left + right) / 2, (top + bottom) / 2,
+             {"from_machine": source, "to_machine": target, "tuples_per_s": traffic.machines[source, target]},
+             traffic.run_id)
+        for (source, top, bottom), (target, left, right) in product(matrix.machines, repeat=2)
+        if traffic.machines.get((source, target), 0.0) > 0.0  # its tasks may all have left a machine meanwhile
+    ]  # fmt: skip
     ticks = {(first + last) / 2: machine if is_marked else "" for machine, first, last in matrix.machines}
     axis = ChartAxis(ticks=ticks, tick_size=7.5, has_grid=False)
     between = "" if share is None else f": {number(share, 1)} % between machines"
     return ChartPanel(
-        [cells, Mark(_spots(matrix, traffic), colour, name, traffic.phase)] if is_marked else [cells],
+        [cells, Mark(spots, colour, name, traffic.phase)] if is_marked else [cells],
         f"{name}, {traffic.phase}{between}", axis, axis, title_colour=colour,
         borders=[first - 0.5 for _, first, _ in matrix.machines[1:]],
     )  # fmt: skip
-
-
-def _spots(matrix: TrafficMap, traffic: RunTraffic) -> Sequence[Spot]:
-    """Return one spot for each pair of machines with traffic; a machine that all its tasks have left meanwhile has no
-    place."""
-    spots = []
-    for source, top, bottom in matrix.machines:
-        for target, first_column, last_column in matrix.machines:
-            rate = traffic.machines.get((source, target), 0.0)
-            if rate > 0.0:
-                values: dict[str, points.Value] = {
-                    "from_machine": source, "to_machine": target, "tuples_per_s": rate,
-                }  # fmt: skip
-                spots.append(Spot((first_column + last_column) / 2, (top + bottom) / 2, values, traffic.run_id))
-    return spots

@@ -8,17 +8,22 @@ from pathlib import Path
 import pytest
 
 from analysis import compare
-from analysis.compare import drawings, evaluation, result
+from analysis.compare import drawings, evaluation, question, result
 from analysis.record import wall_time
+from analysis.record.files import SeriesPaths
+from analysis.report.figures import series_data
 from analysis.report.figures.style import PALETTE
+from tests.support import compared_series
 from tests.support.compared_series import METRICS, SideOf, one_pair, write
 from tests.support.series_by_hand import write_series
 
 LINK = re.compile(r'href="([^"#]+)"')
 
 
-def test_the_sentence_comes_first_and_every_row_run_and_failure_is_there(tmp_path: Path) -> None:
+def test_the_page_has_the_sentence_every_row_run_and_failure_and_links_that_lead_somewhere(tmp_path: Path) -> None:
     root = one_pair(tmp_path / "20260101-000000-aa", log=["abc1234 Faster <moves>"])
+    (root / "report.html").write_text("")
+    (root / "runs" / "stela_a-r1" / "report.html").write_text("")
     text = compare.write(root).read_text()
     found = json.loads((root / result.RESULT).read_text())
     body = text[text.index("<h1>") :]
@@ -34,25 +39,19 @@ def test_the_sentence_comes_first_and_every_row_run_and_failure_is_there(tmp_pat
         "lost": [{"run_id": "stela_b-r2", "block": 2, "blame": "system_under_test",
                   "message": "IllegalStateException: <no slot> for task 7\nat a.b.C"}],
     }  # fmt: skip
-
-
-def test_the_page_is_self_contained_its_ids_are_unique_and_its_links_lead_somewhere(tmp_path: Path) -> None:
-    root = one_pair(tmp_path / "20260101-000000-aa")
-    (root / "report.html").write_text("")
-    (root / "runs" / "stela_a-r1" / "report.html").write_text("")
-    text = compare.write(root).read_text()
     assert not re.findall(r'src="[^"]*"|@import|url\((?!#)|href="https?:', text)
     identifiers = re.findall(r'\bid="([^"]+)"', text)
     assert len(identifiers) == len(set(identifiers)) > 20
     links = [link for link in LINK.findall(text) if not link.startswith("data:")]
     assert {"report.html", "runs/stela_a-r1/report.html"} <= set(links)
-    assert all((root / link).is_file() for link in links)
-    assert "runs/stela_a-r2/report.html" not in text
+    assert all((root / link).is_file() for link in links) and "runs/stela_a-r2/report.html" not in text
 
 
-def test_the_page_says_what_the_comparison_took_over_its_runs(tmp_path: Path) -> None:
+def test_a_comparison_of_which_nothing_ran_has_a_page_with_what_it_took(tmp_path: Path) -> None:
     root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({}), SideOf({}))})
-    assert "Wall time" not in compare.write(root).read_text()
+    text = compare.write(root).read_text()
+    assert "my-branch cannot be compared with main." in text and "No block is complete" in text and "<svg" not in text
+    assert "Wall time" not in text
     took = wall_time.WallTime(3600.0, watched_s=2400.0, switching_s=600.0, checks_s=120.0, analysis_s=60.0, runs=8)
     (root / "comparison_time.json").write_text(json.dumps({"v": 1, **asdict(took), "rest_s": 420.0}))
     text = compare.write(root).read_text()
@@ -83,34 +82,11 @@ def test_figures_say_what_the_rows_say(tmp_path: Path) -> None:
 
 
 def test_sides_are_drawn_by_their_names_in_the_same_colours(tmp_path: Path) -> None:
-    from analysis.record.files import SeriesPaths
-    from analysis.report.figures import series_data
-
     root = write_series(tmp_path / "20260101-000000-aa", "compare/stela_star", {"stela_a": 90.0, "stela_b": 150.0})
-    (root / "comparison.json").write_text(json.dumps(comparison_of("stela")))
-    drawn = drawings.throughput_panels(_unread(root), series_data.collect(SeriesPaths(root)))
+    (root / "comparison.json").write_text(json.dumps(compared_series.question(["stela"])))
+    unread = evaluation.evaluate(question.read_question(root), [], [], {}, {})
+    drawn = drawings.throughput_panels(unread, series_data.collect(SeriesPaths(root)))
     assert drawn is not None
-    colours = {
-        trace.name: trace.colour for _, _, trace in drawn.traces() if trace.mark == "median" and trace.name != "offered"
-    }
+    colours = {trace.name: trace.colour for _, _, trace in drawn.traces() if trace.mark == "median"}
     assert colours["main"] == PALETTE[0] and colours["my-branch"] == PALETTE[1]
     assert max(row["tuples_per_s"] for row in drawn.rows() if row["side"] == "my-branch") == 153.0
-
-
-def comparison_of(pair: str) -> dict[str, object]:
-    from tests.support.compared_series import question
-
-    return question([pair])
-
-
-def _unread(root: Path) -> result.ComparisonResult:
-    from analysis.compare import question
-    from analysis.compare.evaluation import evaluate
-
-    return evaluate(question.read_question(root), [], [], {}, {})
-
-
-def test_a_comparison_of_which_nothing_ran_has_a_page_all_the_same(tmp_path: Path) -> None:
-    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({}), SideOf({}))})
-    text = compare.write(root).read_text()
-    assert "my-branch cannot be compared with main." in text and "No block is complete" in text and "<svg" not in text

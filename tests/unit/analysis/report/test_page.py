@@ -1,28 +1,24 @@
-"""Blocks of pages and their tables, each once."""
+"""Blocks of pages and their tables, each once, and the files that pages offer."""
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markupsafe import Markup
 
-from analysis.report import page
+from analysis.report import downloads, page
 from analysis.report.downloads import EMBEDDED_BYTES, Download
-from analysis.report.markup import badge, bold, joined, link, small
-from analysis.report.page import (
-    Definitions,
-    Downloads,
-    Figure,
-    Folded,
-    Items,
-    PageContent,
-    Section,
-    Sentence,
-    Warnings,
-)
-from analysis.report.table import Across, Heading, ResultTable, lists
+from analysis.report.page import Definitions, Downloads, Figure, Folded, Items, PageContent, Section, Sentence, Warnings
+from analysis.report.table import Across, Heading, ResultTable, badge, bold, joined, link, small
 
 ROWS = [
     {"run": "stela-r1", "rate": 1234.56, "runs": 3, "steady": True, "why": ""},
@@ -82,10 +78,6 @@ def test_on_a_narrow_screen_rows_are_blocks_whose_numbers_have_their_headings() 
     assert '<td class="k">stela-r1</td>' in text
 
 
-def test_rows_that_are_text_already_are_a_table_too() -> None:
-    assert lists([["a", "1"]], ["x", "y"]).cells() == [["a", "1"]]
-
-
 def test_every_block_is_shown_and_escaped() -> None:
     text = shown(
         Sentence("a < b", "answer"),
@@ -136,3 +128,50 @@ def test_what_figures_and_tables_offer_is_in_the_page_and_beside_it(tmp_path: Pa
     everything = {"curve.svg", "curve.pdf", "data.csv", "data.parquet"}
     assert written == ({"curve.pdf"} if only_large else everything)
     assert text.count("document.querySelectorAll") > 0
+
+
+CELLS = [
+    {"run_id": "stela-r1", "seconds": 0.0, "censored": False, "of": ["a", "b"], "why": None},
+    {"run_id": 'a "b", c', "seconds": None, "censored": True, "of": [], "why": None},
+]
+
+
+def test_files_of_rows_have_types_and_a_missing_value_is_never_0() -> None:
+    csv_file, parquet_file = downloads.row_downloads("x", CELLS, {"seconds": "number"})
+    read = list(csv.DictReader(io.StringIO(csv_file.content.decode())))
+    assert (csv_file.name, parquet_file.name) == ("x.csv", "x.parquet")
+    assert [[row[name] for row in read] for name in ("seconds", "censored", "of")] == [
+        ["0.0", ""], ["false", "true"], ["a b", ""],
+    ]  # fmt: skip
+    assert read[1]["run_id"] == 'a "b", c'
+    table = pq.read_table(io.BytesIO(parquet_file.content))
+    assert table.to_pylist() == CELLS and table.schema.field("why").type == pa.string()
+    _, empty = downloads.row_downloads("x", [{"seconds": None}], {"seconds": "number"})
+    assert pq.read_table(io.BytesIO(empty.content)).schema.field("seconds").type == pa.float64()
+    assert downloads.row_downloads("x", [{"a": 1}, {"b": 2}])[0].content.decode() == "a,b\n1,\n,2\n"
+    assert downloads.row_downloads("x", []) == ()
+
+
+def test_a_link_holds_its_file_or_leads_to_it(tmp_path: Path) -> None:
+    files = {"x": (Download("x.csv", b"a\n1\n"), Download("x.pdf", b"%PDF" * 100))}
+    inside, beside = downloads.download_links(files, "figures", budget=100)["x"]
+    assert base64.b64decode(inside["href"].partition("base64,")[2]) == b"a\n1\n" and not inside["beside"]
+    assert inside["href"].startswith("data:text/csv;")
+    assert (beside["href"], beside["beside"]) == ("figures/x.pdf", True)
+    downloads.write_downloads(tmp_path / "figures", files["x"])
+    assert (tmp_path / beside["href"]).read_bytes() == b"%PDF" * 100
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(downloads.EMBEDDING_ORDER), st.integers(0, 3000)), max_size=12),
+    st.integers(0, 10_000),
+)
+def test_what_is_in_the_page_keeps_to_the_budget(sizes: list[tuple[str, int]], budget: int) -> None:
+    files = [Download(f"{i}.{kind}", bytes(size)) for i, (kind, size) in enumerate(sizes)]
+    kinds = downloads.embedded_kinds(files, budget)
+    assert sum(file.embedded_bytes for file in files if file.kind in kinds) <= budget
+    everything = sum(file.embedded_bytes for file in files)
+    if everything <= budget:
+        assert {file.kind for file in files} <= kinds
+    for file in files:
+        assert file.embedded_bytes == len(file.data_uri().partition("base64,")[2])

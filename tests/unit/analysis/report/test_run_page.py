@@ -2,14 +2,18 @@
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from analysis.calibration.validation import FOLDER, write
 from analysis.record import event_timeline
 from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import rows
 from analysis.report import run_page
+from analysis.report.figures.run_timeline import MOST_WINDOWS, mean_by_window, window_width_s
 from tests.support.series_by_hand import ZERO, write_series, write_table
 from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
 from tests.unit.analysis.calibration.test_validation import run as run_with
@@ -25,12 +29,8 @@ NULLS = dict.fromkeys(
 def small_series(tmp_path: Path, **run: Any) -> SeriesPaths:
     """A series by hand with the tables that only pages of runs read; `run`: what the table of runs says of RUN."""
     root = write_series(tmp_path / "s", "stela/star", {"stela": 150.0})
-    table = root / "tables" / "runs.parquet" / "part-0.parquet"
-    from pyarrow import parquet
-
-    found = parquet.read_table(table).to_pylist()
-    table.unlink()
-    table.parent.rmdir()
+    found = rows(SeriesPaths(root), "runs")
+    shutil.rmtree(root / "tables" / "runs.parquet")
     write_table(root, "runs", [row | NULLS | (run if row["run_id"] == RUN else {}) for row in found])
     windows = [float(start) for start in range(-30, 60, 10)]
     write_table(root, "activity", [
@@ -67,8 +67,10 @@ def points(text: str) -> Mapping[str, Any]:
     return found
 
 
-def test_the_timeline_has_rates_queues_cpu_and_the_event(tmp_path: Path) -> None:
-    traces = {(trace["n"], trace["m"]): trace for trace in points(page(small_series(tmp_path)))["traces"]}
+def test_a_page_has_the_timeline_placements_links_and_its_small_files(tmp_path: Path) -> None:
+    paths = small_series(tmp_path)
+    text = page(paths)
+    traces = {(trace["n"], trace["m"]): trace for trace in points(text)["traces"]}
     assert [name for name, mark in traces if mark == "CPU"] == ["m1", "m2", "m10"]
     assert traces["at sinks", "rate"]["v"] == {
         "0": [-25, -15, -5, 5, 15, 25, 35, 45, 55], "1": [100, 100, 100, 152, 152, 152, 152, 152, 152]
@@ -78,107 +80,59 @@ def test_the_timeline_has_rates_queues_cpu_and_the_event(tmp_path: Path) -> None
     assert traces["", "event"]["v"]["4"] == "scale out, +1 machine"
     heights = {name: traces[name, "CPU"]["y"][0] for name in ("m1", "m2", "m10")}
     assert heights["m1"] < heights["m2"] < heights["m10"]
-
-
-def test_small_files_are_in_the_page_and_not_beside_it(tmp_path: Path) -> None:
-    paths = small_series(tmp_path)
-    text = page(paths)
+    assert "offered at spouts" in text and "at sinks" in text
+    assert "m1 sink × 2 sink m2 – sink" in seen(text) and "<b>sink</b>" in text
     names = set(re.findall(r'href="data:[^"]+" download="([^"]+)"', text))
     assert {"timeline.csv", "timeline.parquet", "timeline.svg", "timeline.pdf", "events.csv", "decisions.csv",
             "placements.parquet"} <= names  # fmt: skip
     assert not (paths.run(RUN).root / "figures").exists()
+    paths.report.write_text("the series")
+    links = [href for href in re.findall(r'href="([^"]+)"', text) if not href.startswith(("data:", "#"))]
+    assert len(links) == 3 and all((paths.run(RUN).root / href).is_file() for href in links)
 
 
-def test_placement_before_and_after_shows_what_moved(tmp_path: Path) -> None:
-    text = page(small_series(tmp_path))
-    assert "m1 sink × 2 sink m2 – sink" in seen(text)
-    assert "<b>sink</b>" in text
-
-
-def test_what_went_wrong_is_said_first_and_escaped(tmp_path: Path) -> None:
+def test_failures_come_first_and_errors_after_the_end_are_not_the_runs(tmp_path: Path) -> None:
+    """Also: no offered rate of spouts that are not throttled, and the page of a run that left nothing."""
     paths = small_series(tmp_path, status="failed", failure_blame="infrastructure", failure_message="<i>ssh</i> died",
                      failure_where="watch")  # fmt: skip
-    text = page(paths)
-    assert "failed, blamed on infrastructure, in watch: &lt;i&gt;ssh&lt;/i&gt; died" in text
-    assert text.index("What went wrong") < text.index("Over time")
-    assert "not counted in any claim" in text
-
-
-def test_errors_after_the_end_are_not_errors_of_the_run(tmp_path: Path) -> None:
-    from datetime import UTC, datetime
-
-    paths = small_series(tmp_path)
     run = paths.run(RUN)
     with run.events.open("a") as file:
         file.write(json.dumps({"t": ZERO + 60, "kind": "topology_killed"}) + "\n")
     run.logs.mkdir()
-    stamps = [datetime.fromtimestamp(ZERO + after, UTC).isoformat() for after in (5, 61)]
-    lines = [f"{stamps[0][:19]}Z [ERROR] worker is lost", f"{stamps[1][:19]}Z [ERROR] Halting process"]
-    (run.logs / "worker.log").write_text("\n".join(lines) + "\n")
-    text = seen(page(paths))
-    assert "5.0 [ERROR] worker is lost worker.log 1 1" in text
-    assert "Halting process" not in text and "1 more kinds of errors came after" in text
-
-
-def test_a_run_that_left_nothing_has_a_page_that_says_so(tmp_path: Path) -> None:
-    paths = small_series(tmp_path)
-    write_table_row = paths.run("stela-r3").root
-    for file in write_table_row.iterdir():
-        file.unlink()
-    text = seen(page(paths, "stela-r3"))
-    for words in ("The run left no events", "There are no raw logs of this run here", "The run reached no event"):
-        assert words in text, words
-
-
-def test_pages_lead_to_each_other_and_to_the_report(tmp_path: Path) -> None:
-    paths = small_series(tmp_path)
+    lost, halting = (f"{datetime.fromtimestamp(ZERO + after, UTC):%Y-%m-%dT%H:%M:%S}Z [ERROR]" for after in (5, 61))
+    (run.logs / "worker.log").write_text(f"{lost} worker is lost\n{halting} Halting process\n")
+    (run.root / "topology.yaml").write_text(catalogue.render("payload", {"unthrottled": True}))
+    for line_file in paths.run("stela-r3").root.iterdir():
+        line_file.unlink()
     text = page(paths)
-    paths.report.write_text("the series")
-    links = [href for href in re.findall(r'href="([^"]+)"', text) if not href.startswith(("data:", "#"))]
-    assert len(links) == 3
-    for href in links:
-        assert (paths.run(RUN).root / href).is_file(), href
+    assert "failed, blamed on infrastructure, in watch: &lt;i&gt;ssh&lt;/i&gt; died" in text
+    assert text.index("What went wrong") < text.index("Over time") and "not counted in any claim" in text
+    assert "5.0 [ERROR] worker is lost worker.log 1 1" in seen(text)
+    assert "Halting process" not in text and "1 more kinds of errors came after" in text
+    assert "offered at spouts" not in text and "at sinks" in text
+    empty = (paths.run("stela-r3").root / "report.html").read_text()
+    for words in ("The run left no events", "There are no raw logs of this run here", "The run reached no event"):
+        assert words in empty, words
 
 
 def test_a_long_run_is_drawn_in_wider_windows() -> None:
-    from analysis.report.figures.run_timeline import MOST_WINDOWS, mean_by_window, window_width_s
-
     day = [(10.0 * i, float(i % 2)) for i in range(8640)]
     width = window_width_s([day])
     line = mean_by_window(day, width)
-    assert width % 10 == 0 and len(line) <= MOST_WINDOWS
+    assert width % 10 == 0 and len(line) <= MOST_WINDOWS and line[0][0] == width / 2
     assert sum(rate for _, rate in line) / len(line) == 0.5
-    assert line[0][0] == width / 2
 
 
-def test_a_topology_that_differs_from_the_experiments_is_said(tmp_path: Path) -> None:
-    run = {"run_id": RUN, "order": 1, "started_s": None, **NULLS}
-    changes = {"parameters": {"ms_per_character": 0.4}, "overrides": {}}
-    for topology, said in ((changes, "parameters: ms_per_character = 0.4"), (None, None)):
-        facts = dict(run_page.facts(run, {"variant": {"topology": topology}}, [], [], tmp_path))
-        assert facts.get("topology differs") == said
-
-
-def test_a_simulated_run_says_when_it_was_made_and_when_its_own_time_began(tmp_path: Path) -> None:
+def test_facts_of_a_run(tmp_path: Path) -> None:
     run = {"run_id": RUN, "order": 1, **NULLS, "started_s": 1_767_225_600.0, "ended_s": 1_767_225_700.0}
-    facts = dict(run_page.facts(run, {}, [], [], tmp_path))
+    changes = {"parameters": {"ms_per_character": 0.4}, "overrides": {}}
+    facts = dict(run_page.facts(run, {"variant": {"topology": changes}}, [], [], tmp_path))
+    assert facts["topology differs"] == "parameters: ms_per_character = 0.4"
     assert facts["start"] == "2026-01-01 00:00:00 UTC" and "start in simulated time" not in facts
     how = {"harness_facts": json.dumps({"simulated": {"seed": 1}}), "date_s": 1_795_500_000.0}
-    facts = dict(run_page.facts(run | how, {}, [], [], tmp_path))
-    assert facts["start"] == "2026-11-24 06:00:00 UTC"
+    facts = dict(run_page.facts(run | how, {"variant": {"topology": None}}, [], [], tmp_path))
+    assert "topology differs" not in facts and facts["start"] == "2026-11-24 06:00:00 UTC"
     assert facts["start in simulated time"] == "2026-01-01 00:00:00 UTC" and facts["duration"] == "100 s"
-
-
-def test_of_spouts_that_are_not_throttled_no_offered_rate_is_drawn(tmp_path: Path) -> None:
-    paths = small_series(tmp_path)
-    assert "offered at spouts" in page(paths)
-    (paths.run(RUN).root / "topology.yaml").write_text(catalogue.render("payload", {"unthrottled": True}))
-    without = page(paths)
-    assert "offered at spouts" not in without and "at sinks" in without
-
-
-def test_a_simulated_run_repeats_the_errors_of_its_costs(tmp_path: Path) -> None:
     write(tmp_path / FOLDER / "one", FOUND)
-    run = {"run_id": RUN, "order": 1, "started_s": None, **NULLS, **run_with(COSTS)}
-    facts = dict(run_page.facts(run, {}, [], [], tmp_path / "stela" / "linear" / "20261124-3"))
-    assert "throughput after 4.0 % (9.0; −1.0)" in facts["simulated"]
+    of_model = dict(run_page.facts(run | run_with(COSTS), {}, [], [], tmp_path / "stela" / "linear" / "20261124-3"))
+    assert "throughput after 4.0 % (9.0; −1.0)" in of_model["simulated"]

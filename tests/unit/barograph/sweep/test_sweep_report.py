@@ -10,15 +10,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from analysis.record.files import SeriesPaths
-from analysis.report import sweep_data, sweep_page
+from analysis.report import sweep_page
 from analysis.report.figures import sweep_curves
-from analysis.report.figures.marks import Dot, LineMark, Mark, Whisker
-from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
+from analysis.report.figures.chart import Dot, LineMark, Mark, Whisker
+from analysis.report.figures.sweep_curves import SweepAxis, SweepData, SweepRun, summary_of
 from barograph.cli import main
 from barograph.settings import results_root
 
@@ -40,7 +40,7 @@ def test_a_sweep_ends_in_a_page_with_its_curves(
     said = capsys.readouterr().out
     (folder,) = (results_root() / "small" / "swept").glob("sweep-*")
     assert "analysing 12 runs in one Spark session" in said and f"report: {folder / 'report.html'}" in said
-    data = sweep_data.collect(SeriesPaths(folder))
+    data = sweep_curves.collect(SeriesPaths(folder))
     by_rate: dict[int, list[float]] = {}
     for run in data.runs:
         if run.metric == "throughput_after":
@@ -87,30 +87,26 @@ def made(
     return SweepData("a/b", "Title", "sweep-1", found, len(steps), variants, {"e1": "scale out"}, runs, ())
 
 
+def middles(data: SweepData, metric: str = "throughput_after") -> list[dict[str, Any]]:
+    chart = sweep_curves.chart(data, "e1", metric)
+    assert chart is not None
+    return [row for row in chart.rows() if row["mark"] == "middle of the runs"]
+
+
 def test_of_several_fields_one_is_x_and_the_others_are_panels_or_lines() -> None:
     axes: dict[str, list[object]] = {"topology.name": ["star", "linear"], "machines.before": [4, 8, 16], "seed": [1, 2]}
     several = made(axes)
     assert sweep_curves.layout(several) == sweep_curves.CurveLayout(x=1, lines=None, panels=(0,))
     assert sweep_curves.layout(made(axes, ("stela",))) == sweep_curves.CurveLayout(x=1, lines=0, panels=())
     assert sweep_curves.layout(made({"seed": [1, 2]})) == sweep_curves.CurveLayout(x=0, lines=None, panels=())
-    chart = sweep_curves.chart(several, "e1", "throughput_after")
-    assert chart is not None
-    middles = [trace for _, _, trace in chart.traces() if trace.mark == "middle of the runs"]
-    assert {(trace.panel, trace.name) for trace in middles} == {
-        ("topology.name = star", "even"), ("topology.name = star", "Stela"),
-        ("topology.name = linear", "even"), ("topology.name = linear", "Stela"),
-    }  # fmt: skip
-    (first, *_) = middles
-    assert [spot.values["x"] for spot in first.spots] == [4, 8, 16]
-    assert [spot.values["value"] for spot in first.spots] == [0.5, 1.5, 2.5], "over both seeds"
+    rows = middles(several)
+    assert [(row["panel"], row["variant"]) for row in rows[::3]] == [
+        (f"topology.name = {name}", variant) for name in ("star", "linear") for variant in ("even", "Stela")
+    ]
+    assert [(row["x"], row["value"]) for row in rows[:3]] == [(4, 0.5), (8, 1.5), (16, 2.5)], "over both seeds"
     assert sweep_curves.chart(several, "e1", "gain_percent") is None
-
-
-def test_words_on_x_have_places() -> None:
-    chart = sweep_curves.chart(made({"topology.name": ["star", "linear"]}), "e1", "throughput_after")
-    assert chart is not None
-    middles = [trace for _, _, trace in chart.traces() if trace.mark == "middle of the runs"]
-    assert [spot.values["x"] for spot in middles[0].spots] == ["star", "linear"]
+    words = middles(made({"topology.name": ["star", "linear"]}, ("stela",)))
+    assert [row["x"] for row in words] == ["star", "linear"]
 
 
 def run(value: float, metric: str = "throughput_after", *, censored: bool = False) -> SweepRun:
@@ -121,10 +117,7 @@ def test_runs_of_a_model_have_a_range_and_no_interval() -> None:
     found = summary_of([run(8.0), run(10.0), run(12.0)])
     assert (found.value, found.low, found.high) == (10.0, 8.0, 12.0)
     data = made({"machines.before": [4, 8], "seed": [1, 2, 3]}, ("stela",))
-    chart = sweep_curves.chart(data, "e1", "throughput_after")
-    assert chart is not None
-    middles = [row for row in chart.rows() if row["mark"] == "middle of the runs"]
-    assert [(row["value"], row["low"], row["high"]) for row in middles] == [(1.0, 0.0, 2.0), (2.0, 1.0, 3.0)]
+    assert [(row["value"], row["low"], row["high"]) for row in middles(data)] == [(1.0, 0.0, 2.0), (2.0, 1.0, 3.0)]
     rows = sweep_page.table(data, "e1").rows
     assert [cells[-1] for cells in rows] == ["1 (0 to 2)", "2 (1 to 3)"]
 
@@ -141,8 +134,7 @@ def test_a_time_that_was_not_reached_is_a_bound() -> None:
     assert (found.unreached, reached.unreached) == (2, 1)
     data = made({"machines.before": [4, 8]}, ("stela",), SP)
     late = replace(data, runs=tuple(replace(each, value=90.0, censored=True) for each in data.runs))
-    chart = sweep_curves.chart(late, "e1", SP)
-    assert chart is not None and {row["longer"] for row in chart.rows()} == {True}
+    assert {row["longer"] for row in middles(late, SP)} == {True}
 
 
 def times(*by_step: tuple[float, ...]) -> SweepData:
@@ -157,9 +149,7 @@ def times(*by_step: tuple[float, ...]) -> SweepData:
 
 def test_a_range_with_a_time_that_was_not_reached_is_open() -> None:
     data = times((100.0, 150.0, -300.0))
-    chart = sweep_curves.chart(data, "e1", SP)
-    assert chart is not None
-    (middle,) = (row for row in chart.rows() if row["mark"] == "middle of the runs")
+    (middle,) = middles(data, SP)
     assert [middle[name] for name in ("value", "low", "high", "at_least", "unreached", "longer")] == [
         150.0, 100.0, None, 300.0, 1, False,
     ]  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from analysis.claims.publications import PublishedFigure, PublishedPanel
 from analysis.report.figures import published_figures, renderer
 from analysis.report.figures.series_data import RateLine, RunNumber, SeriesData
-from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun
+from analysis.report.figures.sweep_curves import SweepAxis, SweepData, SweepRun
 
 EMITTED, BYTES = "published_emitted_per_s", "published_network_mb_per_s"
 # Bytes of three blocks: METIS has 2 of 10, 1 of 10 and 4 of 20; its second run and the default's third emit most.
@@ -71,8 +71,7 @@ def test_of_a_sweep_a_change_is_over_the_default_of_the_same_point_and_repetitio
         for variant, of in (("even", (10.0, 20.0)), ("metis", (5.0, 4.0))) for point, value in enumerate(of, 1)
     )  # fmt: skip
     swept = SweepData("metis/payload_machines", "t", "s", axes, 2, ("even", "metis"), {"e1": "x"}, runs, ())
-    kind = published_figures.SWEEP_PANELS["sweep_network_change"]
-    assert [(run.variant, run.value) for run in published_figures.runs_of(swept, kind)] == [
+    assert [(run.variant, run.value) for run in published_figures.changes(swept, "e1", BYTES)] == [
         ("metis", -50.0), ("metis", -80.0),
     ]  # fmt: skip
     chart = published_figures.sweep_chart(

@@ -9,10 +9,26 @@ import pytest
 
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import renderer
-from analysis.report.figures.catalogue import page_figure
-from analysis.report.figures.chart import Chart, ChartAxis, ChartPanel, End, categories
-from analysis.report.figures.marks import Band, Bar, Dot, LineMark, Mark, Moment, Stroke, Text, Whisker, events, moments
+from analysis.report.figures.chart import (
+    Band,
+    Bar,
+    Chart,
+    ChartAxis,
+    ChartPanel,
+    Dot,
+    End,
+    LineMark,
+    Mark,
+    Moment,
+    Stroke,
+    Text,
+    Whisker,
+    categories,
+    events,
+    moments,
+)
 from analysis.report.figures.points import PointColumn, Spot
+from analysis.report.figures.renderer import page_figure
 
 COLUMNS = (PointColumn("time_s", "time", "s"), PointColumn("word", "word", kind="word"))
 RED = "#D55E00"

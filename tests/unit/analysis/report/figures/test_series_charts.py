@@ -1,15 +1,29 @@
+"""Data of the figures of a series, and what their charts show of it."""
+
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from analysis.record import small_tables
 from analysis.record.event_timeline import EventMark
 from analysis.record.files import SeriesPaths
-from analysis.report.figures import style, throughput_timeline
-from analysis.report.figures.catalogue import FIGURES
-from analysis.report.figures.marks import Text
-from analysis.report.figures.series_data import EventTime, Level, RateLine, SeriesData, collect, order_variants
+from analysis.report.figures import renderer, series_charts, series_data, style, traffic_map
+from analysis.report.figures.chart import Cells, Text
+from analysis.report.figures.series_charts import FIGURES
+from analysis.report.figures.series_data import (
+    EventTime,
+    Level,
+    RateLine,
+    RunTraffic,
+    SeriesData,
+    collect,
+    order_variants,
+)
+from analysis.report.figures.traffic_map import MOST_TASKS
 from tests.support.series_by_hand import write_series
 from topologies import catalogue
 
@@ -35,7 +49,7 @@ SCALE_IN = (EventMark(0.0, "e1", "scale_in", "scale in, −4 machines"),)
 
 def test_median_needs_more_than_half_of_the_runs() -> None:
     lines = [line("a-r1", 1.0, 2.0, None), line("a-r2", 3.0, None, None), line("a-r3", 5.0, 4.0, 9.0)]
-    assert throughput_timeline.median_line(lines) == [(-10.0, 3.0), (0.0, 3.0)]
+    assert series_charts.median_line(lines) == [(-10.0, 3.0), (0.0, 3.0)]
 
 
 def test_colours_are_those_of_the_family_and_never_shared() -> None:
@@ -68,21 +82,26 @@ def test_downtime_is_drawn_where_machines_leave_or_die_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("downs", "middle", "label"),
+    ("figure", "runs", "middle", "label"),
     [
-        (((12.0, False), (199.0, True), (199.0, True)), (199.0, True), "> 199 s"),
-        (((12.0, False), (14.0, False), (199.0, True)), (14.0, False), "14 s"),
+        ("downtime", ((12.0, False), (199.0, True), (199.0, True)), (199.0, True), "> 199 s"),
+        ("downtime", ((12.0, False), (14.0, False), (199.0, True)), (14.0, False), "14 s"),
+        # A horizon of 50 s says nothing of 60 and 80.
+        ("convergence", ((60.0, False), (80.0, False), (50.0, True)), (70.0, False), "70 s"),
+        ("convergence", ((60.0, False), (600.0, True), (590.0, True)), (600.0, True), "> 600 s"),
     ],
 )
-def test_a_downtime_that_the_watch_ended_is_no_value(
-    downs: tuple[tuple[float, bool], ...], middle: tuple[float, bool], label: str
+def test_a_time_that_the_watch_ended_is_no_value(
+    figure: str, runs: tuple[tuple[float, bool], ...], middle: tuple[float, bool], label: str
 ) -> None:
-    runs = tuple(EventTime(f"stela-r{n}", "stela", each, lasts) for n, (each, lasts) in enumerate(downs))
-    chart = FIGURES["downtime"].chart(replace(data(["stela"], SCALE_IN), downtimes=runs))
+    definition = "sp" if figure == "convergence" else ""
+    times = tuple(EventTime(f"stela-r{n}", "stela", *each, "e1", definition) for n, each in enumerate(runs))
+    base = data(["stela"], SCALE_IN)
+    chart = FIGURES[figure].chart(replace(base, **{"times" if definition else "downtimes": times}))
     assert chart is not None
-    spots = {trace.mark: [(spot.values["downtime_s"], spot.values["censored"], spot.is_bound) for spot in trace.spots]
-             for _, _, trace in chart.traces()}  # fmt: skip
-    assert spots == {"run": [(*down, down[1]) for down in downs], "median (Kaplan-Meier)": [(*middle, middle[1])]}
+    spots = {trace.mark: [(spot.values[f"{figure}_s"], spot.values["censored"], spot.is_bound) for spot in trace.spots]
+             for panel, _, trace in chart.traces() if panel == 0}  # fmt: skip
+    assert spots == {"run": [(*run, run[1]) for run in runs], "median (Kaplan-Meier)": [(*middle, middle[1])]}
     assert [mark.texts for mark in chart.panels[0].marks if isinstance(mark, Text)] == [[label]]
 
 
@@ -104,22 +123,6 @@ def test_each_event_has_its_own_convergence_panels() -> None:
     chart = FIGURES["convergence"].chart(replace(base, times=times))
     assert chart is not None and len(chart.panels) == 6
     assert {row["event"] for row in chart.rows()} == {"scale in, −4 machines", "m3 crashes"}
-
-
-@pytest.mark.parametrize(
-    ("times", "middle"),
-    [(((60.0, False), (80.0, False), (50.0, True)), (70.0, False)),  # a horizon of 50 s says nothing of 60 and 80
-     (((60.0, False), (600.0, True), (590.0, True)), (600.0, True))],
-)  # fmt: skip
-def test_the_bar_of_convergence_times_is_no_median_of_horizons(
-    times: tuple[tuple[float, bool], ...], middle: tuple[float, bool]
-) -> None:
-    base = data(["stela"], SCALE_IN)
-    runs = tuple(EventTime(f"stela-r{n}", "stela", *each, "e1", "sp") for n, each in enumerate(times))
-    chart = FIGURES["convergence"].chart(replace(base, times=runs))
-    assert chart is not None
-    (bar,) = [row for row in chart.rows() if str(row["mark"]).startswith("median")]
-    assert (bar["convergence_s"], bar["censored"]) == middle
 
 
 def test_a_long_axis_is_in_hours_and_what_is_drawn_stays_in_seconds() -> None:
@@ -163,3 +166,71 @@ def test_of_spouts_that_are_not_throttled_nothing_is_offered(tmp_path: Path) -> 
     (paths.run("even-r3").root / "topology.yaml").write_text(catalogue.render("payload", {}))
     found = collect(paths)
     assert [line.run_id for line in found.due] == ["even-r1", "even-r3"] and len(found.totals) == 3
+
+
+# Traffic from task to task.
+
+# Task 3 is on m2, the others on m10; 1 sends 6 to 2, which stays on m10, and 2 to 3; 3 sends 2 to 2.
+HERE = {1: "m10:6701", 2: "m10:6700", 3: "m2:6700"}
+RATES = {(1, 2): 6.0, (1, 3): 2.0, (3, 2): 2.0}
+MACHINES = {("m10", "m10"): 6.0, ("m10", "m2"): 2.0, ("m2", "m10"): 2.0}
+
+
+def test_tasks_stand_by_machine_and_port() -> None:
+    found = traffic_map.traffic_map(RunTraffic("r", "metis", "before", RATES, HERE, MACHINES))
+    assert found.machines == (("m2", 0, 0), ("m10", 1, 2))
+    assert np.array_equal(np.nan_to_num(found.cells), [[0, 2, 0], [0, 0, 0], [2, 6, 0]])
+
+
+def test_of_very_many_tasks_a_cell_is_a_pair_of_machines() -> None:
+    slots = {task: f"m{1 + task % 3}:6700" for task in range(MOST_TASKS + 1)}
+    rates = {(0, 1): 5.0, (0, 3): 1.0, (3, 4): 2.0}
+    found = traffic_map.traffic_map(RunTraffic("r", "metis", "before", rates, slots, {}))
+    assert found.machines == (("m1", 0, 0), ("m2", 1, 1), ("m3", 2, 2))
+    assert np.array_equal(np.nan_to_num(found.cells), [[1, 7, 0], [0, 0, 0], [0, 0, 0]])
+
+
+def test_before_and_after_stand_side_by_side_and_marks_say_how_much_passes() -> None:
+    sides = tuple(RunTraffic("metis-r1", "metis", phase, RATES, slots, machines) for phase, slots, machines in
+                  (("before", HERE, MACHINES),
+                   ("after", dict.fromkeys(HERE, "m2:6700"), {("m2", "m2"): 10.0})))  # fmt: skip
+    chart = traffic_map.chart(SeriesData(("even", "metis"), (), (), (), (), (), traffic=sides))
+    assert chart is not None
+    assert ["40.0 %" in panel.title for panel in chart.panels] == [True, False]
+    rows = [(row["mark"], row["from_machine"], row["to_machine"], row["tuples_per_s"]) for row in chart.rows()]
+    assert rows == [
+        ("before", "m2", "m10", 2.0), ("before", "m10", "m2", 2.0), ("before", "m10", "m10", 6.0),
+        ("after", "m2", "m2", 10.0),
+    ]  # fmt: skip
+    assert traffic_map.chart(SeriesData(("even",), (), (), (), (), ())) is None
+
+
+def test_the_share_is_the_metrics_where_a_task_moved_meanwhile_or_nobody_knows_where_a_tuple_went() -> None:
+    """Task 2 was on m1 as 30 came from 1, then on m2 as 10 came: 10 of 40 crossed. Where 60 to 3 went nobody knows. The
+    map has task 2 where it was busier."""
+    rows = [row(2, 10.0, "m2:6700"), row(2, 30.0, "m1:6701"), row(3, 60.0, None)]
+    traffic = series_data.run_traffic("r", "metis", "before", rows)
+    assert traffic.between_percent == 25.0
+    assert (traffic.slots, traffic.rates) == ({1: "m1:6700", 2: "m1:6701"}, {(1, 2): 40.0, (1, 3): 60.0})
+    unknown = RunTraffic("r", "metis", "before", {(1, 3): 60.0}, {1: "m1:6700"}, {})
+    assert unknown.between_percent is None
+
+
+def row(to: int, rate: float, to_slot: str | None) -> dict[str, Any]:
+    """From task 1 on m1."""
+    to_machine = to_slot and to_slot.partition(":")[0]
+    return {"from": 1, "to": to, "from_slot": "m1:6700", "from_machine": "m1", "to_slot": to_slot,
+            "to_machine": to_machine, "tuples_per_s": rate}  # fmt: skip
+
+
+def test_a_colour_is_the_same_rate_in_every_panel_and_maps_have_ids_of_their_own() -> None:
+    sides = tuple(
+        RunTraffic(f"{variant}-r1", variant, phase, {(1, 2): rate}, HERE, {})
+        for variant, phase, rate in (("even", "before", 6.0), ("even", "after", 10.0), ("metis", "before", 10.0))
+    )
+    chart = traffic_map.chart(SeriesData(("even", "metis"), (), (), (), (), (), traffic=sides))
+    assert chart is not None
+    assert [mark.highest for panel in chart.panels for mark in panel.marks if isinstance(mark, Cells)] == [10.0] * 3
+    assert [panel.is_hidden for panel in chart.panels] == [False, False, False, True]
+    identifiers = re.findall(r'\bid="([^"]+)"', renderer.draw(chart).svg)
+    assert len(identifiers) == len(set(identifiers)) and "map_metis_before" in identifiers
