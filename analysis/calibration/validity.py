@@ -13,8 +13,10 @@ from analysis.numerals import number
 from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import Row
 from barograph import ROOT
-from barograph.plan.events import AnyEvent, RateChange, Sine, Trace, machines_at_end
-from barograph.plan.events.trace_file import UnfitTrace, rows_of, sha256_of
+from barograph.plan.events import AnyEvent
+from barograph.plan.events.courses import UnfitTrace, rows_of, sha256_of
+from barograph.plan.events.order import machines_at_end
+from barograph.plan.events.rates import RateChange, Sine, Trace
 from barograph.plan.experiment import Experiment, TopologyChoice, Variant, recorded
 from topologies import catalogue, work
 from topologies.errors import TopologyError

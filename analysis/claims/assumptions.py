@@ -23,7 +23,7 @@ from analysis.metrics.steadiness import WINDOW_S
 from analysis.stats.effect import Effect, TimeRatio, paired_ratio
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 from analysis.stats.survival import Times
-from barograph.plan.events import ScaleIn, ScaleOut
+from barograph.plan.events.scaling import ScaleIn, ScaleOut
 from barograph.plan.experiment import Experiment, Variant
 from scheduler_plugins.policies import topology_aware
 from scheduler_plugins.policies.stela import StelaParameters

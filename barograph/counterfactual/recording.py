@@ -111,7 +111,7 @@ def as_simulated(recording: Recording, options: Mapping[str, Any] | None, at_s: 
     """Return the recorded experiment on the simulated testbed, once, its events at these times. Raises
     ExperimentError."""
     experiment = recording.experiment
-    events = [replace(event, at=at) for event, at in zip(experiment.events, at_s, strict=True)]  # type: ignore[type-var]
+    events = [replace(event, at=at) for event, at in zip(experiment.events, at_s, strict=True)]
     last_event = experiment.events[-1]
     watch_s = float(
         ceil(max(recording.gaps_s[-1], last_event.planned_s + LEAST_AFTER_S if last_event.planned_s else 0.0))

@@ -15,9 +15,9 @@ from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from barograph import ROOT
 from barograph.errors import ExperimentError
-from barograph.plan.events import (
-    AnyEvent,
-    Trace,
+from barograph.plan.events import AnyEvent
+from barograph.plan.events.kind import MachineNumber, Seconds
+from barograph.plan.events.order import (
     all_workers,
     joining_workers,
     limit_errors,
@@ -28,7 +28,7 @@ from barograph.plan.events import (
     starting_workers,
     topologies_at_start,
 )
-from barograph.plan.events.kind import MachineNumber, Seconds
+from barograph.plan.events.rates import Trace
 from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from barograph.plan.events.hold import AutonomousPhase
+from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import SIMULATED, Experiment, Variant
 from scheduler_plugins.driver.cluster import PLACING_HERE
 from scheduler_plugins.model import ACKER, SHORTEST_ROUND_S, Component, Edge, Executor, Topology, executor_ranges

@@ -20,7 +20,7 @@ from typing import Any
 from barograph import ROOT
 from barograph.errors import ExperimentError, message_of
 from barograph.plan.blocks import digest, request_text
-from barograph.plan.events import machines_at_end
+from barograph.plan.events.order import machines_at_end
 from barograph.plan.experiment import DURATION_NAMES, SIMULATED, SWEEP, Experiment, parse, with_changes
 from barograph.yaml_files import no_json, read_yaml, validated
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from analysis.record.files import SeriesPaths
 from barograph.errors import ExperimentError, MachineLost, NoFreshSamples, OutcomeUnknown, RunBroken
-from barograph.plan.events.course import Course
+from barograph.plan.events.courses import Course, sha256_of
 from barograph.plan.events.kind import (
     APPLY_S,
     DRAIN_S,
@@ -26,7 +26,6 @@ from barograph.plan.events.kind import (
     EventTimes,
     RunningWorker,
 )
-from barograph.plan.events.trace_file import sha256_of
 from barograph.policy_service import ScaleOutcome, absent_machines, first_tuple_s, recovery_obstacle, scale_outcome
 from barograph.run import machine_changes
 from barograph.run.context import RunContext

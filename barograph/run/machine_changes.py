@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from barograph.errors import BudgetSpent, MachineLost, RunBroken, blame_of, message_of
 from barograph.machines.series_lease import NoMachines
 from barograph.plan.durations import LONGEST_CLOSING_S, longest_run_s
-from barograph.plan.events import names_after
 from barograph.plan.events.kind import DRAIN_S, REGISTER_S
+from barograph.plan.events.order import names_after
 from barograph.policy_service import ServiceRefused
 from barograph.run import clocks
 from barograph.run.collection import collect, return_booted

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from barograph.errors import Interrupted, MachineLost, NoFreshSamples, PolicyHung, RunInvalid, blame_of, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import FIRST_TUPLE_S
-from barograph.plan.events import EventTimes
+from barograph.plan.events.kind import EventTimes
 from barograph.plan.experiment import WHOLE_CLUSTER
 from barograph.policy_service import absent_machines, first_tuple_s, machines_missed_by_placement
 from barograph.run import clocks, machine_changes

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from barograph.errors import ExperimentError
-from barograph.plan.events.course import Course, Step
+from barograph.plan.events.courses import Course, Step
 from barograph.policy_service import ServiceClient, ServiceUnreachable
 from barograph.series.run_record import Clock, RunRecord
 from scheduler_plugins.service.emission_records import EVERYWHERE, InputRates, RateKey, overlap, width

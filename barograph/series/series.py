@@ -31,7 +31,7 @@ from barograph.code.refs import resolve_experiment
 from barograph.errors import ExperimentError, Say
 from barograph.plan.blocks import PlannedRun, digest, next_run, plan_runs, series_id
 from barograph.plan.durations import Overhead, run_s
-from barograph.plan.events import Trace
+from barograph.plan.events.rates import Trace
 from barograph.plan.experiment import SIMULATED, Experiment, from_data
 from barograph.series import provenance
 from barograph.series.progress import OPENED, ProgressFile

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barograph.errors import ExperimentError, blame_of
-from barograph.plan.events import RateChange, Sine, Trace, topologies_after, working_machines_after
+from barograph.plan.events.order import topologies_after, working_machines_after
+from barograph.plan.events.rates import RateChange, Sine, Trace
 from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice, TopologyChoice, Variant
 from inventory import TESTBEDS, machines
 from inventory.leases import registry

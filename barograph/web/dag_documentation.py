@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from barograph.nights.suite import Choice, Suite
 from barograph.plan.durations import series_s
-from barograph.plan.events import PlannedEvent
+from barograph.plan.events.kind import PlannedEvent
 from barograph.plan.experiment import Experiment, Variant
 
 TASKS = """

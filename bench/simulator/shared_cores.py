@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.claims import capacity
-from barograph.plan.events import ScaleIn, ScaleOut
+from barograph.plan.events.scaling import ScaleIn, ScaleOut
 from barograph.plan.experiment import Experiment, Variant, load
 from bench.tables import markdown_table
 from inventory.machines import machine_type

@@ -52,7 +52,7 @@ def add_kind(tree: Path) -> None:
     events = tree / "barograph" / "plan" / "events"
     (events / "burst.py").write_text(file, encoding="utf-8")
     add_line(
-        events / "__init__.py", "from barograph.plan.events.burst import Burst\n", "from barograph.plan.events.crash"
+        events / "__init__.py", "from barograph.plan.events.burst import Burst\n", "from barograph.plan.events.faults"
     )
     add_line(events / "__init__.py", line, '    "crash": Crash,\n')
 

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, machines_at_end
+from barograph.plan.events.faults import Crash
+from barograph.plan.events.kind import PlannedEvent
+from barograph.plan.events.order import machines_at_end
+from barograph.plan.events.rates import RateChange
+from barograph.plan.events.scaling import ScaleIn, ScaleOut
 from barograph.plan.experiment import Durations, MachineCount, load, with_changes
 from barograph.series.series import open_series
 from barograph.settings import ROOT

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
-from barograph.plan.events.course import Course
+from barograph.plan.events.courses import Course
 
 LONGEST_S = 7 * 86_400  # of anything in an experiment: no lease is longer
 Seconds = Annotated[float, Field(strict=True, gt=0, le=LONGEST_S)]
@@ -96,112 +96,96 @@ class RunActions(Protocol):
     @property
     def joining(self) -> tuple[str, ...]:
         """Return the names of the machines that join at this event."""
-        ...
 
     def now(self) -> float: ...
 
     def phase(self, name: str, expected_s: float = 0.0, planned_s: float = 0.0) -> AbstractContextManager[object]:
         """Time the block as a phase of the run; its words are in `PlannedEvent.phases`. `planned_s`: the part that the
         plan asks for; the rest is the harness's."""
-        ...
 
     def zero(
         self, line: str = EVENT_LINE, *, at_s: float | None = None, **facts: object
     ) -> AbstractContextManager[float]:
         """Set the event's zero (epoch seconds), now or just before. After the block, events.jsonl gets this line."""
-        ...
 
     def note(self, line: str, **facts: object) -> None:
         """Write another line into events.jsonl."""
-        ...
 
     def wait_until(self, t: float) -> None:
         """Wait until that time (epoch seconds); raises errors that occur meanwhile."""
-        ...
 
     def require_present(self, machine: str) -> None:
         """Raise ExperimentError where the policy has released this machine."""
-        ...
 
     def add_machines(self, machines: Sequence[str]) -> None:
         """Boot the machines if they are not up, and add them to the cluster; returns when Nimbus knows them."""
-        ...
 
     def scale(self, kind: str, joined: Sequence[str] = (), leave: int = 0) -> tuple[EventTimes, tuple[str, ...]]:
         """Ask the policy until its answer is applied; return the times and the machines that it released."""
-        ...
 
     def decide_every(self, seconds: float | None) -> None:
         """Let the policy act by itself from now on, at this interval, and ask for machines within the experiment's
         limits; None: no longer. Then its last decision is carried out, and its last request refused."""
-        ...
 
     def remove_machines(self, machines: Sequence[str]) -> None:
         """Remove the machines from the cluster once no task is on them."""
-        ...
 
     def change_rate(self, factor: float) -> None:
         """Let the spouts emit `factor` times the rate of the submission from now on."""
-        ...
 
     def begin_course(self, course: Course, topology: str | None, source: str | None) -> float:
         """Let the rate of these sources (None: of all) follow this course from its zero on, regardless of other events,
         until another one begins; returns the zero, when it has come."""
-        ...
 
     def trace_file(self, sha256: str) -> Path:
         """Return the series' copy of a trace. Raises ExperimentError where it has changed."""
-        ...
 
     def crash(self, machine: str) -> None:
         """Cut the machine's power; its disk stays."""
-        ...
 
     def restart(self, machine: str) -> None:
         """Boot a crashed machine; returns when Nimbus knows it."""
-        ...
 
     def disturb(self, machines: Sequence[str], disturbance: Disturbance, *, lose: bool) -> None:
         """Disturb the machines from now on, at most until the run ends. `lose`: Nimbus may miss them meanwhile."""
-        ...
 
     def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
         """End the disturbance; returns when Nimbus knows the machines."""
-        ...
 
     def worker_on(self, machine: str) -> AbstractContextManager[RunningWorker]:
         """Yield the worker with the lowest port there; raises ExperimentError where none runs."""
-        ...
 
     def submit(self, topology: str) -> None:
         """Submit the experiment's topology of that name; returns when Nimbus has accepted it."""
-        ...
 
     def kill(self, topology: str) -> None:
         """Kill the topology; returns when Nimbus has forgotten it."""
-        ...
 
     def wait_until_running(self, topology: str, zero_s: float) -> EventTimes:
         """Wait until its first tuple reached a sink; `begin_s` is None where the event's horizon comes before."""
-        ...
 
     def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
         """Wait until every task runs again and has sent samples since `since_s`, with `down` no longer known to Nimbus.
 
         A topology that needs longer than the event's horizon is a result: `begin_s` is None then.
         """
-        ...
 
 
+@dataclass(frozen=True)
 class PlannedEvent(ABC):
     """A kind of event; a subclass is a frozen dataclass whose constants below say what differs from these."""
 
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
-    kind: str
+
     asks_policy: ClassVar[bool] = False  # the policy decides; `Policy.events` says which kinds it answers
     is_hold: ClassVar[bool] = False  # the policy acts by itself
     crashes_machines: ClassVar[bool] = False  # needs a testbed with inventory's SupportsFaults
     phases: ClassVar[Mapping[str, str]] = {}  # phases of a run that belong to this kind, in words for people
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Return its key in `KINDS`; a field in each kind."""
 
     @property
     def disturbances(self) -> Sequence[tuple[tuple[str, ...], Disturbance]]:
@@ -255,5 +239,20 @@ class PlannedEvent(ABC):
     def perform(self, run: RunActions) -> EventTimes: ...
 
 
-def machines_in_words(number: int) -> str:
-    return f"{number} machine{'s' if number > 1 else ''}"
+WATCHED_S = 60.0  # after an event of some length, at least
+
+
+def how_long(for_s: float | None, otherwise: str = "until the run ends") -> str:
+    return otherwise if for_s is None else f"for {for_s:g} s"
+
+
+def length_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
+    """Yield errors of a length: the watch follows the disturbance, so an event at a fixed time must come after both."""
+    if for_s is None:
+        return
+    field, most_s, limit = f"events.{plan.place}.for_s", plan.limit_s - WATCHED_S, f"{plan.limit_field}"
+    if most_s <= 0:
+        yield f"{field} is {for_s:g}; allowed: none, for {limit} ({plan.limit_s:g}) leaves no {WATCHED_S:g} s after it"
+    elif for_s > most_s:
+        limit_text = f"at most {most_s:g}, {WATCHED_S:g} s less than {limit}"
+        yield f"{field} is {for_s:g}; allowed: {limit_text}, for what comes after it is measured"

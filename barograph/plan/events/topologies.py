@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from barograph.plan.events.kind import EVENT_LINE, EventTime, EventTimes, PlannedEvent, PlanSoFar, RunActions
+from barograph.plan.events.kind import EVENT_LINE, EventTimes, PlannedEvent, PlanSoFar, RunActions
 from barograph.yaml_files import Word
 
 SUBMIT_S, KILL_S = 150.0, 60.0  # the longest that Storm may take
@@ -16,7 +16,6 @@ SUBMIT_S, KILL_S = 150.0, 60.0  # the longest that Storm may take
 class Arrival(PlannedEvent):
     """A topology is submitted while others run; the policy gives it a place as it does at the start."""
 
-    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     topology: Word  # its name in Storm
     kind: Literal["arrival"] = "arrival"
 
@@ -51,7 +50,6 @@ class Arrival(PlannedEvent):
 class Departure(PlannedEvent):
     """A topology is killed, and the others run on."""
 
-    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     topology: Word  # its name in Storm
     kind: Literal["departure"] = "departure"
 

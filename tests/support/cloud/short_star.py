@@ -11,7 +11,7 @@ from pathlib import Path
 
 from barograph import cli
 from barograph.cli import execution, run
-from barograph.plan.events import RateChange
+from barograph.plan.events.rates import RateChange
 from barograph.plan.experiment import EXPERIMENTS, Durations, Experiment, MachineCount, load
 
 # What AWS takes back is asked for each 15 s: a run lasts longer than that after its first tuple.

@@ -23,7 +23,7 @@ from barograph.counterfactual.page import SIMULATED_ITSELF
 from barograph.counterfactual.recording import Recording, as_simulated, recording_of
 from barograph.counterfactual.simulation import Simulated, simulated, variants_for
 from barograph.errors import ExperimentError
-from barograph.plan.events.hold import AutonomousPhase
+from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, load, only
 from barograph.run.recorded_start import REASON, RecordedStart, StartedCluster
 from barograph.run.simulated_cluster import SimulatedCluster
@@ -252,7 +252,7 @@ def test_by_default_every_policy_that_answers_the_events_is_simulated(recorded: 
 
 
 def scaled_in(recording: Recording) -> Recording:
-    from barograph.plan.events import ScaleIn
+    from barograph.plan.events.scaling import ScaleIn
 
     return replace(
         recording, experiment=replace(recording.experiment, events=(ScaleIn(kind="scale_in", at=50.0, machines=1),))

@@ -14,7 +14,7 @@ from barograph.errors import BudgetSpent, MachineLost
 from barograph.machines import holdings, series_lease
 from barograph.machines.holdings import read_holdings
 from barograph.machines.provision import provision, release
-from barograph.plan.events.hold import AutonomousPhase
+from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import MachineCount, from_data, load, with_changes
 from barograph.run.storm_cluster import StormCluster
 from barograph.series.series import Series, open_series

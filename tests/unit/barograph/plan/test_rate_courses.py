@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import digest
-from barograph.plan.events import RateChange, Trace, course, rest_s
-from barograph.plan.events.course import Step
+from barograph.plan.events import courses
+from barograph.plan.events.courses import Step, rows_of
 from barograph.plan.events.kind import PlanSoFar
-from barograph.plan.events.trace_file import rows_of
+from barograph.plan.events.order import rest_s
+from barograph.plan.events.rates import RateChange, Trace
 from barograph.plan.experiment import EXPERIMENTS, Experiment, from_data, parse
 from barograph.testbeds import checks
 from barograph.yaml_files import read_yaml
@@ -29,21 +30,21 @@ def tuples(steps: list[Step]) -> float:
 
 @given(st.floats(0.1, 5), st.floats(0.1, 5), st.floats(0.5, 300))
 def test_a_ramp_has_as_many_tuples_as_the_line(before: float, factor: float, over_s: float) -> None:
-    steps = list(course.ramp(before, factor, over_s))
+    steps = list(courses.ramp(before, factor, over_s))
     assert isclose(tuples(steps), (before + factor) / 2 * over_s, rel_tol=1e-6)
     assert steps[0][0] == 0 and steps[-1] == (over_s, factor)
-    assert all(end - begin <= course.STEP_S for (begin, _), (end, _) in pairwise(steps))
+    assert all(end - begin <= courses.STEP_S for (begin, _), (end, _) in pairwise(steps))
 
 
 def test_a_step_is_one() -> None:
-    assert list(course.ramp(1.0, 2.0, None)) == [(0.0, 2.0)]
+    assert list(courses.ramp(1.0, 2.0, None)) == [(0.0, 2.0)]
 
 
 @given(st.floats(0.5, 5), st.floats(0, 1), st.floats(2, 200), st.floats(1, 300), st.floats(0, 0.99))
 def test_a_sine_has_as_many_tuples_as_the_curve(
     mean: float, height: float, period_s: float, for_s: float, phase: float
 ) -> None:
-    steps = list(course.sine(mean, mean * height, period_s, for_s, phase))
+    steps = list(courses.sine(mean, mean * height, period_s, for_s, phase))
     risen = cos(tau * phase) - cos(tau * (for_s / period_s + phase))
     wanted = mean * for_s + mean * height * risen * period_s / tau
     assert isclose(tuples(steps), wanted, rel_tol=1e-4, abs_tol=1e-4)
@@ -52,23 +53,23 @@ def test_a_sine_has_as_many_tuples_as_the_curve(
 
 
 def test_a_sine_without_an_end_goes_on() -> None:
-    steps = list(islice(course.sine(1.0, 0.5, 4.0, None, 0.25), 1000))
+    steps = list(islice(courses.sine(1.0, 0.5, 4.0, None, 0.25), 1000))
     assert [t for t, _ in steps] == [float(n) for n in range(1000)]
     assert isclose(steps[0][1], 1 + 0.5 * 2 / pi, rel_tol=1e-6) and steps[999][1] == steps[3][1]
 
 
 def test_a_trace_has_as_many_tuples_as_its_rows() -> None:
     rows = [(0.0, 2.0), (15.0, 0.0), (30.0, 1.0), (65.0, 4.0)]
-    steps = list(course.trace(iter(rows), 10.0, None))
+    steps = list(courses.trace(iter(rows), 10.0, None))
     assert steps == [(0.0, 2.0), (1.0, 1.0), (2.0, 0.0), (3.0, 1.0), (4.0, 1.0), (5.0, 1.0), (6.0, 2.5), (7.0, 4.0)]
-    assert list(course.trace(iter(rows), 10.0, 2.5))[-2:] == [(2.0, 0.0), (2.5, 0.0)]
+    assert list(courses.trace(iter(rows), 10.0, 2.5))[-2:] == [(2.0, 0.0), (2.5, 0.0)]
 
 
 def test_a_long_trace_costs_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     path.write_text("".join(f"{t},{0.5 + t % 7 / 10}\n" for t in range(20_000)))
     tracemalloc.start()
-    number = sum(1 for _ in course.trace(rows_of(path), 1.0, None))
+    number = sum(1 for _ in courses.trace(rows_of(path), 1.0, None))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert number == 20_001 and peak < 500_000

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from barograph.errors import ExperimentError
-from barograph.plan.events.hold import AutonomousPhase
+from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import Code, Experiment, MachineCount, TopologyChanges, Variant, load, names
 from barograph.plan.simulation import complaints, is_simulated, simulated_topology
 from barograph.settings import ROOT

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from barograph.campaign.steps import attempt_next_run
-from barograph.plan.events import PlannedEvent, machines_at_end
+from barograph.plan.events.kind import PlannedEvent
+from barograph.plan.events.order import machines_at_end
 from barograph.plan.experiment import Experiment, MachineCount, TopologyChoice
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test

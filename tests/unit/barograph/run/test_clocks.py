@@ -9,7 +9,7 @@ import pytest
 from analysis.record.clock_offsets import corrected_error_ms
 from barograph.campaign.steps import attempt_next_run
 from barograph.errors import RunBroken
-from barograph.plan.events import ScaleIn, ScaleOut
+from barograph.plan.events.scaling import ScaleIn, ScaleOut
 from barograph.run.clocks import APART_MS, ClockWrong, correction_ms, latency_error_ms, require_close
 from barograph.series.run_record import MonotonicClock
 from playbooks.clock import ClockOffset

@@ -11,9 +11,10 @@ import pytest
 from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, InfrastructureError, RunBroken
 from barograph.plan.blocks import plan_runs
-from barograph.plan.events import KINDS, Crash, PlannedEvent, ScaleIn, ScaleOut
-from barograph.plan.events.disturbances import (
+from barograph.plan.events import KINDS
+from barograph.plan.events.faults import (
     CpuLoad,
+    Crash,
     LanCut,
     MemoryLimit,
     NetworkPartition,
@@ -21,7 +22,8 @@ from barograph.plan.events.disturbances import (
     SlowCpu,
     WorkerCrash,
 )
-from barograph.plan.events.kind import Disturbance
+from barograph.plan.events.kind import Disturbance, PlannedEvent
+from barograph.plan.events.scaling import ScaleIn, ScaleOut
 from barograph.plan.experiment import EXPERIMENTS, load, parse
 from barograph.run import storm_cluster
 from barograph.run.storm_cluster import StormCluster

@@ -8,7 +8,10 @@ import pytest
 
 from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, Interrupted, MachineLost, NoFreshSamples, RunBroken
-from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
+from barograph.plan.events.faults import Crash
+from barograph.plan.events.kind import PlannedEvent
+from barograph.plan.events.rates import RateChange
+from barograph.plan.events.scaling import ScaleIn, ScaleOut
 from barograph.plan.experiment import Variant
 from barograph.policy_service import ServiceUnreachable
 from barograph.run.context import RunContext

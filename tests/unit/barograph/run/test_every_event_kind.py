@@ -10,7 +10,8 @@ import yaml
 from analysis.record.event_timeline import event_marks, event_outcomes
 from analysis.record.files import RunPaths
 from barograph.plan.durations import longest_run_s
-from barograph.plan.events import KINDS, PlannedEvent
+from barograph.plan.events import KINDS
+from barograph.plan.events.kind import PlannedEvent
 from barograph.plan.experiment import EXPERIMENTS, Experiment, parse
 from barograph.series.status import PHASE_WORDS
 from barograph.web.dag_documentation import experiment_documentation

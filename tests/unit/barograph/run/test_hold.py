@@ -7,8 +7,7 @@ import pytest
 from analysis.record.event_timeline import own_decisions
 from analysis.record.files import RunPaths
 from barograph.errors import ExperimentError
-from barograph.plan.events import ScaleOut
-from barograph.plan.events.hold import AutonomousPhase
+from barograph.plan.events.scaling import AutonomousPhase, ScaleOut
 from barograph.plan.experiment import EXPERIMENTS, parse
 from barograph.yaml_files import read_yaml
 from tests.support.fakes.storm import ROUND_S
@@ -79,7 +78,7 @@ def test_a_second_one_after_one_without_an_end_is_refused() -> None:
 
 
 def test_without_an_end_it_lasts_while_other_events_happen(stage: SetUp) -> None:
-    from barograph.plan.events import RateChange
+    from barograph.plan.events.rates import RateChange
 
     here = stage(AutonomousPhase("steady", decide_every_s=10.0), RateChange("steady", 1.5))
     here.storm.faults["acts"] = True

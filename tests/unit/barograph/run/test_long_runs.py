@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from barograph.campaign.steps import attempt_next_run
-from barograph.plan.events import Sine
-from barograph.plan.events.hold import AutonomousPhase
+from barograph.plan.events.rates import Sine
+from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load, only
 from barograph.run.context import context_in_memory
 from barograph.run.service_in_process import InProcessService

@@ -20,9 +20,10 @@ from barograph.errors import (
     RunBroken,
 )
 from barograph.plan.durations import longest_run_s
-from barograph.plan.events import Crash, PlannedEvent, RateChange, Reschedule, Sine
-from barograph.plan.events.disturbances import CpuLoad
-from barograph.plan.events.hold import AutonomousPhase
+from barograph.plan.events.faults import CpuLoad, Crash
+from barograph.plan.events.kind import PlannedEvent
+from barograph.plan.events.rates import RateChange, Sine
+from barograph.plan.events.scaling import AutonomousPhase, Reschedule
 from barograph.plan.experiment import Experiment, MachineCount
 from barograph.run import clocks
 from barograph.run.clocks import ClockWrong

@@ -13,7 +13,10 @@ import pytest
 
 from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, Interrupted, RunBroken, RunInvalid
-from barograph.plan.events import PlannedEvent, RateChange, ScaleOut, Sine, Trace, course
+from barograph.plan.events import courses
+from barograph.plan.events.kind import PlannedEvent
+from barograph.plan.events.rates import RateChange, Sine, Trace
+from barograph.plan.events.scaling import ScaleOut
 from barograph.policy_service import ServiceRefused, ServiceUnreachable
 from barograph.run import rate_courses
 from barograph.run.rate_courses import AHEAD_S, LEAD_S, RateCourses, RunningCourse
@@ -58,7 +61,7 @@ def test_a_ramp_is_sent_ahead_of_its_time(stage: SetUp, calls: list[dict[str, An
     facts = {"factor": 2.0, "over_s": 40.0, "topology": None, "source": None}
     assert begun["event_id"] == "e1" and begun | facts == begun and begun["t"] == int(begun["t"])
     assert (ended["t"], ended["reason"]) == (begun["t"] + 40, "it is over")
-    wanted = [(begun["t"] + t, factor) for t, factor in course.ramp(1.0, 2.0, 40.0)]
+    wanted = [(begun["t"] + t, factor) for t, factor in courses.ramp(1.0, 2.0, 40.0)]
     assert changes_of(calls) == wanted
     assert all(0 < t - call["t"] <= AHEAD_S for call in calls for t, _ in call["changes"])
     assert calls[0]["t"] <= begun["t"] - LEAD_S
@@ -74,7 +77,7 @@ def test_what_was_due_is_the_integral_of_the_course(stage: SetUp) -> None:
     lines = [line for path in folder.glob("*.avro") for line in worker_files.read(path)]
     due = [line["spouts"]["due"][0] for line in lines if "spouts" in line and begun["t"] < line["t"] <= begun["t"] + 40]
     assert len(due) == 40
-    steps = course.sine(1.0, 0.5, 20.0, None, 0.0)
+    steps = courses.sine(1.0, 0.5, 20.0, None, 0.0)
     assert all(abs(n - 200 * factor) <= 1 for n, (_, factor) in zip(due, steps, strict=False))
 
 
@@ -130,7 +133,7 @@ def test_a_harness_that_is_away_too_long_says_so_and_goes_on_and_the_run_is_none
     told = here.events()
     begun, (stopped,) = named(told, "event_performed")[0], named(told, "course_interrupted")
     assert stopped["event_id"] == "e1" and 0 < stopped["until_s"] - stopped["from_s"] < BOOT_S
-    steps = dict(zip(range(1000), (factor for _, factor in course.sine(1.0, 0.5, 20.0, None, 0.0)), strict=False))
+    steps = dict(zip(range(1000), (factor for _, factor in courses.sine(1.0, 0.5, 20.0, None, 0.0)), strict=False))
     mine = [call for call in calls if call["since_s"] > begun["t"] - 1]
     after = [(t, factor) for t, factor in changes_of(mine) if t >= stopped["until_s"]]
     assert not any(stopped["from_s"] <= t < stopped["until_s"] for t, _ in changes_of(mine))
@@ -163,7 +166,7 @@ def test_a_run_whose_course_stood_still_is_done_again(stage: SetUp, monkeypatch:
     assert here.document()["attempt"] == 2 and not named(told, "course_interrupted")
 
 
-def courses(tmp_path: Path, service: Any) -> RateCourses:
+def courses_on(tmp_path: Path, service: Any) -> RateCourses:
     """On the box's own clock."""
     return RateCourses(service, RunRecord(tmp_path, MonotonicClock(), Heard()), MonotonicClock())
 
@@ -197,7 +200,7 @@ def send_for(here: RateCourses, seconds: float, error: BaseException | None = No
 def test_it_is_sent_from_a_thread_that_ends_with_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_courses, "REFILL_S", AHEAD_S)  # so that each look sends something
     service = Service()
-    here, threads = courses(tmp_path, service), threading.active_count()
+    here, threads = courses_on(tmp_path, service), threading.active_count()
     with pytest.raises(Interrupted):
         send_for(here, 2.5, Interrupted("asked to stop"))
     sent = len(service.sent)
@@ -212,7 +215,7 @@ def test_what_goes_wrong_in_the_thread_is_raised_by_who_watches_and_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
     monkeypatch.setattr(rate_courses, "REFILL_S", AHEAD_S)
-    here = courses(tmp_path, Service(None, ServiceRefused("400: no")))
+    here = courses_on(tmp_path, Service(None, ServiceRefused("400: no")))
     with pytest.raises(ServiceRefused if error is None else RunBroken):
         send_for(here, 1.5, error)
     with pytest.raises(ServiceRefused, match="400: no"):
@@ -223,7 +226,7 @@ def test_a_service_that_does_not_answer_is_told_at_the_next_look(stage: SetUp, c
     here = stage(RAMP, repetitions=1)
     here.storm.faults["input_rate_changes"] = [None, ServiceUnreachable("gone"), ServiceUnreachable("gone")]
     (begun,) = named(here.go(), "rate_changed")
-    assert changes_of(calls) == [(begun["t"] + t, factor) for t, factor in course.ramp(1.0, 2.0, 40.0)]
+    assert changes_of(calls) == [(begun["t"] + t, factor) for t, factor in courses.ramp(1.0, 2.0, 40.0)]
 
 
 def test_a_refusal_ends_the_run(stage: SetUp) -> None:
@@ -240,9 +243,9 @@ def test_a_course_takes_anothers_place_and_begins_where_that_was(stage: SetUp, c
     assert (ended["e1"]["t"], ended["e1"]["reason"]) == (second["t"], "e2 takes its place")
     assert ended["e2"]["reason"] == "it is over"
     since = second["t"] - first["t"]
-    reached = next(factor for t, factor in course.ramp(1.0, 2.0, 40.0) if t == since)
+    reached = next(factor for t, factor in courses.ramp(1.0, 2.0, 40.0) if t == since)
     mine = [call for call in calls if call["since_s"] > first["t"]]
-    assert changes_of(mine) == [(second["t"] + t, factor) for t, factor in course.ramp(reached, 0.5, 10.0)]
+    assert changes_of(mine) == [(second["t"] + t, factor) for t, factor in courses.ramp(reached, 0.5, 10.0)]
 
 
 def test_a_step_ends_every_course(stage: SetUp, calls: list[dict[str, Any]]) -> None:
@@ -307,12 +310,12 @@ def test_a_copy_that_is_whole_stays_and_one_that_a_full_disk_cut_short_is_made_a
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
 def test_a_course_in_which_no_time_passes_ends_in_words(seconds: float, tmp_path: Path) -> None:
-    here, steps = courses(tmp_path, Service()), ((seconds * n, 1.0 + n % 2) for n in count())
+    here, steps = courses_on(tmp_path, Service()), ((seconds * n, 1.0 + n % 2) for n in count())
     with pytest.raises(ExperimentError, match=r"the course of e1 has \d+ steps within .* s and may never end; allowed"):
         here.begin("e1", lambda _before: steps, EVERYWHERE)
 
 
 def test_one_whose_steps_come_closer_and_closer_ends_in_words_too(tmp_path: Path) -> None:
-    here, steps = courses(tmp_path, Service()), ((1 - 0.5**n, 1.0 + n % 2) for n in range(10**6))
+    here, steps = courses_on(tmp_path, Service()), ((1 - 0.5**n, 1.0 + n % 2) for n in range(10**6))
     with pytest.raises(ExperimentError, match=r"the course of e1 has 20 steps within 0.999998 s and may never end"):
         here.begin("e1", lambda _before: steps, EVERYWHERE)

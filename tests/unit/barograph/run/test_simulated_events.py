@@ -12,10 +12,11 @@ from analysis.record.event_timeline import event_outcomes
 from analysis.record.files import RunPaths
 from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError
-from barograph.plan.events import KINDS, PlannedEvent, ScaleOut, machines_at_end
-from barograph.plan.events.disturbances import CpuLoad, MemoryLimit, SlowCpu
-from barograph.plan.events.hold import AutonomousPhase
-from barograph.plan.events.reschedule import Reschedule
+from barograph.plan.events import KINDS
+from barograph.plan.events.faults import CpuLoad, MemoryLimit, SlowCpu
+from barograph.plan.events.kind import PlannedEvent
+from barograph.plan.events.order import machines_at_end
+from barograph.plan.events.scaling import AutonomousPhase, Reschedule, ScaleOut
 from barograph.plan.events.topologies import Arrival
 from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, Variant, load
 from barograph.run.context import SeriesContext

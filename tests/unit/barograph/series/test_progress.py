@@ -13,7 +13,8 @@ from rich.console import Console
 
 from barograph.cli.view import Lines, Panel, draw, view_for
 from barograph.plan.durations import DEFAULT_OVERHEAD, run_s, series_s
-from barograph.plan.events import RateChange, ScaleIn
+from barograph.plan.events.rates import RateChange
+from barograph.plan.events.scaling import ScaleIn
 from barograph.plan.experiment import Durations, load
 from barograph.series.progress import ProgressFile, ProgressReader, failures_since, lines_since
 from barograph.series.status import SeriesStatus, fact_rows, initial_status, minutes, sparkline, update_status

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from barograph.nights import suite as suites
-from barograph.plan.events import Crash, RateChange, ScaleIn
+from barograph.plan.events.faults import Crash
+from barograph.plan.events.rates import RateChange
+from barograph.plan.events.scaling import ScaleIn
 from barograph.plan.experiment import load, names
 from barograph.web.dag_documentation import experiment_documentation, suite_documentation
 

@@ -10,7 +10,7 @@ import pytest
 
 from barograph.campaign.steps import attempt_next_run
 from barograph.machines import holdings, series_lease
-from barograph.plan.events.hold import AutonomousPhase
+from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load
 from barograph.run.context import SeriesContext
 from barograph.series.series import Series, open_series

@@ -1,5 +1,5 @@
-"""Disturbances of machines that go on running: less CPU, memory or network for a while, or the end of a worker. The
-policy is not asked; the rest of the run shows its reaction.
+"""Faults: a machine crashes, a worker ends, or machines have less CPU, memory or network for a while. The policy is not
+asked; the rest of the run shows its reaction.
 """
 
 from __future__ import annotations
@@ -13,34 +13,84 @@ from pydantic import Field
 
 from barograph.plan.events.kind import (
     FAILOVER_S,
+    RESTART_S,
     Disturbance,
-    EventTime,
     EventTimes,
     PlannedEvent,
     PlanSoFar,
     RunActions,
     Seconds,
+    how_long,
+    length_errors,
 )
+from barograph.plan.plays import LIMITS_S as PLAYS_S
 from barograph.yaml_files import Word
 
-WATCHED_S = 60.0  # after it, at least
 BEGIN_S = 30.0  # until a disturbance has begun, or ended, on every machine
+ENDED_BY_A_CRASH = ("cpu_load", "slow_cpu", "memory_limit")
 
 
-def how_long(for_s: float | None, otherwise: str = "until the run ends") -> str:
-    return otherwise if for_s is None else f"for {for_s:g} s"
+@dataclass(frozen=True)
+class Crash(PlannedEvent):
+    """A machine crashes and may come back; the policy is not asked."""
 
+    machine: Word  # such as m2; it is there by then
+    restart_after_s: Seconds | None = None  # from the crash; without it: it stays down
+    kind: Literal["crash"] = "crash"
 
-def length_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
-    """Yield errors of a length: the watch follows the disturbance, so an event at a fixed time must come after both."""
-    if for_s is None:
-        return
-    field, most_s, limit = f"events.{plan.place}.for_s", plan.limit_s - WATCHED_S, f"{plan.limit_field}"
-    if most_s <= 0:
-        yield f"{field} is {for_s:g}; allowed: none, for {limit} ({plan.limit_s:g}) leaves no {WATCHED_S:g} s after it"
-    elif for_s > most_s:
-        limit_text = f"at most {most_s:g}, {WATCHED_S:g} s less than {limit}"
-        yield f"{field} is {for_s:g}; allowed: {limit_text}, for what comes after it is measured"
+    crashes_machines: ClassVar[bool] = True
+    phases: ClassVar[Mapping[str, str]] = {
+        "crash": "a machine crashes",
+        "recover": "waiting until every task runs again",
+    }
+
+    @property
+    def down_for_good(self) -> tuple[str, ...]:
+        return (self.machine,) if self.restart_after_s is None else ()
+
+    @property
+    def planned_s(self) -> float:
+        return self.restart_after_s or 0.0
+
+    @property
+    def longest_s(self) -> float:
+        """Return the longest: it boots in the event, or when the run's files are collected."""
+        return RESTART_S + PLAYS_S["revive"]
+
+    def words(self) -> str:
+        restart = "stays down" if self.restart_after_s is None else f"boots {self.restart_after_s:g} s later"
+        return f"{self.machine} crashes and {restart}"
+
+    def errors(self, plan: PlanSoFar) -> Iterator[str]:
+        """Yield errors: a restart belongs to its crash, before the crash's horizon and before the next event."""
+        field = f"events.{plan.place}"
+        if self.restart_after_s is None and plan.working == 1:
+            yield f"{field} is the crash of the last machine; give it restart_after_s, or more machines"
+        disturbed = sorted(kind for kind, name in plan.lasting if name == self.machine and kind in ENDED_BY_A_CRASH)
+        if disturbed and self.restart_after_s is not None:
+            yield f"{field}.machine is {self.machine}, which has a {disturbed[0]} without an end; a boot would end it"
+        if self.machine not in plan.names:
+            yield f"{field}.machine is {self.machine!r}; at that time there are {', '.join(plan.names) or 'none'}"
+        if self.restart_after_s is not None and self.restart_after_s >= plan.limit_s:
+            yield (
+                f"{field}.restart_after_s is {self.restart_after_s:g}; allowed: less than {plan.limit_field}"
+                f" ({plan.limit_s:g})"
+            )
+
+    def perform(self, run: RunActions) -> EventTimes:
+        """Wait until Storm runs every task again, on other machines or on this one, or the time is over."""
+        run.require_present(self.machine)
+        with run.phase("crash", expected_s=self.restart_after_s or 2, planned_s=self.planned_s):
+            with run.zero("crashed", machine=self.machine) as zero_s:
+                run.crash(self.machine)
+            since_s = zero_s
+            if self.restart_after_s is not None:
+                run.wait_until(zero_s + self.restart_after_s)
+                run.restart(self.machine)
+                run.note("restarted", machine=self.machine)
+                since_s = run.now()
+        with run.phase("recover", expected_s=60):
+            return run.wait_until_recovered(zero_s, since_s, *self.down_for_good)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +98,6 @@ class MachineDisturbance(PlannedEvent):
     """A disturbance of machines, the base of the kinds below. Each defines the effect on its machines
     (`disturbance`)."""
 
-    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     machines: Annotated[tuple[Word, ...], Field(min_length=1)]  # such as [m1, m2]; they are there by then
     for_s: Seconds | None = None  # from the event's zero; without it: until the run ends
 
@@ -220,7 +269,6 @@ class SampleLoss(MachineDisturbance):
 class WorkerCrash(PlannedEvent):
     """A worker is killed; its machine's supervisor starts it again."""
 
-    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     machine: Word  # such as m2; of its workers the one with the lowest port
     kind: Literal["worker_crash"] = "worker_crash"
 

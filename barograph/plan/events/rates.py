@@ -3,41 +3,81 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from barograph import ROOT
-from barograph.plan.events import course
-from barograph.plan.events.disturbances import how_long
+from barograph.plan.events import courses
 from barograph.plan.events.kind import (
+    EVENT_LINE,
     HORIZON_FIELD,
     LONGEST_S,
-    EventTime,
     EventTimes,
     PlannedEvent,
     PlanSoFar,
     RunActions,
     Seconds,
+    how_long,
 )
-from barograph.plan.events.trace_file import UnfitTrace, facts_of, rows_of
 from barograph.yaml_files import Text, Word
 from scheduler_plugins.service.emission_records import LEAST_FACTOR, MOST_FACTOR
 
 Factor = Annotated[float, Field(strict=True, ge=LEAST_FACTOR, le=MOST_FACTOR)]
-Period = Annotated[float, Field(strict=True, ge=2 * course.STEP_S, le=LONGEST_S)]
+Period = Annotated[float, Field(strict=True, ge=2 * courses.STEP_S, le=LONGEST_S)]
 BEGIN_S = 10.0  # until the zero of a course, at most: workers hear of it before
 
 
-def whose_errors(topology: str | None, source: str | None, plan: PlanSoFar) -> Iterator[str]:
-    field, names = f"events.{plan.place}", plan.topologies
-    if topology is not None and names and topology not in names:
-        yield f"{field}.topology is {topology!r}; the experiment has {', '.join(names)}"
-    if source is not None and topology is None and len(names) > 1:
-        yield f"{field}.source is {source!r} without topology; say which of {', '.join(names)} it is of"
+@dataclass(frozen=True, kw_only=True)
+class RateEvent(PlannedEvent):
+    """A change of the input rate, the base of the kinds below. Each defines its course of factors."""
+
+    topology: Word | None = None  # its name in Storm; without it: every one
+    source: Text | None = None  # a spout component; without it: every one
+
+    phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
+    line: ClassVar[str] = EVENT_LINE  # in events.jsonl, with all fields but these:
+    not_in_line: ClassVar[tuple[str, ...]] = ("at", "kind")
+
+    @property
+    def is_course(self) -> bool:
+        """Return whether it must be announced before it begins; else workers follow it on arrival."""
+        return True
+
+    @property
+    def longest_s(self) -> float:
+        return BEGIN_S if self.is_course else 0.0
+
+    @property
+    def rate(self) -> str:
+        """Return a text such as `the input rate of spout_1 in star`."""
+        where = f" in {self.topology}" if self.topology else ""
+        return "the input rate" + (f" of {self.source}" if self.source else "") + where
+
+    @abstractmethod
+    def course(self, run: RunActions) -> courses.Course:
+        """Return the course, from the event's zero on."""
+
+    def errors(self, plan: PlanSoFar) -> Iterator[str]:
+        """Yield errors of names."""
+        field, names = f"events.{plan.place}", plan.topologies
+        if self.topology is not None and names and self.topology not in names:
+            yield f"{field}.topology is {self.topology!r}; the experiment has {', '.join(names)}"
+        if self.source is not None and self.topology is None and len(names) > 1:
+            yield f"{field}.source is {self.source!r} without topology; say which of {', '.join(names)} it is of"
+
+    def perform(self, run: RunActions) -> EventTimes:
+        names = [each.name for each in fields(self) if each.name not in self.not_in_line]
+        facts: dict[str, Any] = {name: getattr(self, name) for name in names}
+        course = self.course(run)
+        with run.phase("rate", expected_s=4):
+            begin_s = run.begin_course(course, self.topology, self.source)
+            with run.zero(self.line, at_s=begin_s, **facts) as zero_s:
+                return EventTimes(zero_s, zero_s)
 
 
 def end_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
@@ -47,94 +87,58 @@ def end_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
         yield f"{subject}: it would not be over when the run is"
 
 
-def rate_of(topology: str | None, source: str | None) -> str:
-    """Return a text such as `the input rate of spout_1 in star`."""
-    return "the input rate" + (f" of {source}" if source else "") + (f" in {topology}" if topology else "")
-
-
 @dataclass(frozen=True)
-class RateChange(PlannedEvent):
-    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
+class RateChange(RateEvent):
+    """The input rate changes, at once or on a course; the policy is not asked."""
+
     factor: Factor  # of the rate that the topology was submitted with
     over_s: Seconds | None = None  # evenly from the rate in force to that one; without it: at once
-    topology: Word | None = None  # its name in Storm; without it: every one
-    source: Text | None = None  # a spout component; without it: every one
     kind: Literal["rate"] = "rate"
 
-    phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
+    line: ClassVar[str] = "rate_changed"
 
     @property
     def is_course(self) -> bool:
-        """Return whether it must be announced before it begins; else workers follow it on arrival."""
         return self.over_s is not None or self.topology is not None or self.source is not None
-
-    @property
-    def longest_s(self) -> float:
-        return BEGIN_S if self.is_course else 0.0
 
     def words(self) -> str:
         duration = "" if self.over_s is None else f" over {self.over_s:g} s"
-        return f"{rate_of(self.topology, self.source)} becomes {self.factor:g} times that of the submission{duration}"
+        return f"{self.rate} becomes {self.factor:g} times that of the submission{duration}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
-        yield from whose_errors(self.topology, self.source, plan)
+        yield from super().errors(plan)
         if self.over_s is not None and plan.limit_field == HORIZON_FIELD and self.over_s > plan.limit_s:
             subject = f"events.{plan.place}.over_s is {self.over_s:g}; allowed: at most {plan.limit_field}"
             yield f"{subject} ({plan.limit_s:g}): it would not be over when the run is"
 
+    def course(self, run: RunActions) -> courses.Course:  # noqa: ARG002 - the same in every run
+        return lambda before: courses.ramp(before, self.factor, self.over_s)
+
     def perform(self, run: RunActions) -> EventTimes:
-        facts: dict[str, Any] = {"factor": self.factor}
-        with run.phase("rate", expected_s=4 if self.is_course else 0):
-            if not self.is_course:
-                with run.zero("rate_changed", **facts) as zero_s:
-                    run.change_rate(self.factor)
-                return EventTimes(zero_s, zero_s)
-            facts |= {"over_s": self.over_s, "topology": self.topology, "source": self.source}
-            begin_s = run.begin_course(
-                lambda before: course.ramp(before, self.factor, self.over_s), self.topology, self.source
-            )
-            with run.zero("rate_changed", at_s=begin_s, **facts) as zero_s:
-                return EventTimes(zero_s, zero_s)
-
-
-class CourseEvent(PlannedEvent):
-    """A course of the input rate, the base of the courses below."""
-
-    phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
-
-    @property
-    def longest_s(self) -> float:
-        return BEGIN_S
-
-    def begin(
-        self, run: RunActions, steps: course.Course, whose: tuple[str | None, str | None], facts: Mapping[str, Any]
-    ) -> EventTimes:
-        with run.phase("rate", expected_s=4):
-            begin_s = run.begin_course(steps, *whose)
-            with run.zero(at_s=begin_s, **facts) as zero_s:
-                return EventTimes(zero_s, zero_s)
+        if self.is_course:
+            return super().perform(run)
+        with run.phase("rate"), run.zero(self.line, factor=self.factor) as zero_s:
+            run.change_rate(self.factor)
+        return EventTimes(zero_s, zero_s)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sine(CourseEvent):
+class Sine(RateEvent):
     """The input rate goes up and down evenly."""
 
-    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     mean: Factor  # times the rate that the topology was submitted with
     amplitude: Annotated[float, Field(strict=True, gt=0, le=MOST_FACTOR)]  # of it, at most the mean
     period_s: Period  # from one highest rate to the next
     for_s: Seconds | None = None  # then the rate is the mean; without it: until the run ends, or another course begins
     phase: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0  # part of a period that is over at the zero
-    topology: Word | None = None  # its name in Storm; without it: every one
-    source: Text | None = None  # a spout component; without it: every one
     kind: Literal["sine"] = "sine"
 
     def words(self) -> str:
         height = f"{self.mean:g} ± {self.amplitude:g} every {self.period_s:g} s"
-        return f"a sine of {rate_of(self.topology, self.source)}, {height}, {how_long(self.for_s)}"
+        return f"a sine of {self.rate}, {height}, {how_long(self.for_s)}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
-        yield from whose_errors(self.topology, self.source, plan)
+        yield from super().errors(plan)
         yield from end_errors(self.for_s, plan)
         field = f"events.{plan.place}"
         if self.amplitude > self.mean:
@@ -143,39 +147,31 @@ class Sine(CourseEvent):
             highest = f"{field}.mean and amplitude make {self.mean + self.amplitude:g}"
             yield f"{highest}; allowed: at most {MOST_FACTOR:g} times the submitted rate"
 
-    def perform(self, run: RunActions) -> EventTimes:
-        facts: dict[str, Any] = {"mean": self.mean, "amplitude": self.amplitude, "period_s": self.period_s}
-        facts |= {"for_s": self.for_s, "phase": self.phase, "topology": self.topology, "source": self.source}
-        return self.begin(
-            run,
-            lambda _before: course.sine(self.mean, self.amplitude, self.period_s, self.for_s, self.phase),
-            (self.topology, self.source),
-            facts,
-        )
+    def course(self, run: RunActions) -> courses.Course:  # noqa: ARG002 - the same in every run
+        return lambda _before: courses.sine(self.mean, self.amplitude, self.period_s, self.for_s, self.phase)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trace(CourseEvent):
+class Trace(RateEvent):
     """The input rate follows a file: each row's number holds until the next row."""
 
-    at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     file: Text  # CSV of seconds and numbers; absolute, or from the experiment's file on
     compression: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1.0  # seconds of it that pass in one second
     scale: Annotated[float, Field(strict=True, gt=0)] = 1.0  # times its numbers: 1 is the submitted rate
     for_s: Seconds | None = None  # without it: until its end; its last rate stays
     longest_gap_s: Annotated[float, Field(strict=True, gt=0)] = 3600.0  # between two of its rows
-    topology: Word | None = None  # its name in Storm; without it: every one
-    source: Text | None = None  # a spout component; without it: every one
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""  # of the file; without it: as it is now
     kind: Literal["trace"] = "trace"
 
+    not_in_line: ClassVar[tuple[str, ...]] = ("at", "kind", "longest_gap_s")
+
     def words(self) -> str:
         faster = "" if self.compression == 1 else f" {self.compression:g} times as fast,"
-        follows = f"{rate_of(self.topology, self.source)} follows {Path(self.file).name},{faster}"
+        follows = f"{self.rate} follows {Path(self.file).name},{faster}"
         return f"{follows} {how_long(self.for_s, 'to its end')}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
-        yield from whose_errors(self.topology, self.source, plan)
+        yield from super().errors(plan)
         yield from end_errors(self.for_s, plan)
 
     def read(self, place: int, folder: Path, rest_s: float = math.inf) -> tuple[Trace, list[str]]:
@@ -185,8 +181,8 @@ class Trace(CourseEvent):
         path_text = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
         field = f"events.{place}"
         try:
-            facts = facts_of(path, self.scale, self.longest_gap_s)
-        except UnfitTrace as error:
+            facts = courses.facts_of(path, self.scale, self.longest_gap_s)
+        except courses.UnfitTrace as error:
             return self, [f"{field}.file is {self.file!r}: {error}"]
         length_s, errors = facts.length_s / self.compression, []
         if self.for_s is not None and self.for_s > length_s:
@@ -200,14 +196,6 @@ class Trace(CourseEvent):
             errors.append(f"{field}.sha256 is {self.sha256}, but {self.file} is {facts.sha256}; it has changed")
         return replace(self, file=path_text, sha256=facts.sha256), errors
 
-    def perform(self, run: RunActions) -> EventTimes:
+    def course(self, run: RunActions) -> courses.Course:
         path = run.trace_file(self.sha256)
-        facts: dict[str, Any] = {"file": self.file, "sha256": self.sha256}
-        facts |= {"compression": self.compression, "scale": self.scale}
-        facts |= {"for_s": self.for_s, "topology": self.topology, "source": self.source}
-        return self.begin(
-            run,
-            lambda _before: course.trace(rows_of(path, self.scale), self.compression, self.for_s),
-            (self.topology, self.source),
-            facts,
-        )
+        return lambda _before: courses.trace(courses.rows_of(path, self.scale), self.compression, self.for_s)
