@@ -21,9 +21,8 @@ from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Durations, Experiment, Variant
 from barograph.plan.simulation import complaints
 from barograph.pool import cores
-from barograph.run.recorded_start import recorded_types, supervisor_ids
-from barograph.run.simulated_clock import SimulatedClock
-from barograph.run.simulated_cluster import SimulatedCluster
+from barograph.run.simulated_cluster import SimulatedCluster, recorded_types, supervisor_ids
+from barograph.run.simulation import SimulatedClock
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series, series_document
 from barograph.testbeds.checks import in_memory

@@ -38,7 +38,7 @@ def build(experiment: Experiment) -> DAG:
 
         @waiting_task(execution_timeout=limit_of("open"))
         def open_series(params: dict[str, Any] | None = None, ti: Any = None) -> str:
-            from barograph.machines.opening import open_requested
+            from barograph.machines.provision import open_requested
 
             assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
             changes, new = changes_of(params), params["series"] == NEW

@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from barograph.errors import DiskFull
-from barograph.plan.plays import LIMITS_S
+from barograph.plan.events.kind import LIMITS_S
 from playbooks.errors import MachineUnreachable, PlayFailed, StormRefused
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from barograph.cli.arguments import add_renamed, add_testbed, testbed_options
 from barograph.cli.compare import open_comparison_on_terminal
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
-from barograph.code.errors import BuildFailed, Unfit
+from barograph.code import BuildFailed, Unfit
 from barograph.compare.budget import FEWEST_BLOCKS
 from barograph.compare.comparison import Comparison, Demand
 from barograph.compare.difference import (

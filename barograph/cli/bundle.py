@@ -32,8 +32,7 @@ from analysis.record.files import SeriesPaths, experiment_of, read_json
 from barograph.cli.claims import claims_of_series
 from barograph.cli.sql import table_description
 from barograph.cli.terminal import say
-from barograph.code.git import GitFailed, git
-from barograph.code.refs import SHORT
+from barograph.code.git import SHORT, GitFailed, git
 from barograph.errors import ConfigurationError, ExperimentError, Say
 from barograph.settings import ROOT, process_environment
 

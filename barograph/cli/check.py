@@ -11,10 +11,10 @@ from barograph.cli.arguments import add_changes, changes_of
 from barograph.cli.preparation import all_remarks, require_fit_box
 from barograph.cli.run import select_experiments
 from barograph.cli.terminal import say
-from barograph.code.refs import resolve_experiment
+from barograph.code.git import resolve_experiment
 from barograph.errors import EXIT_CODES, Say, blame_of, message_of
 from barograph.machines import holdings
-from barograph.machines.opening import cost_remarks
+from barograph.machines.provision import cost_remarks
 from barograph.plan.experiment import load, names, with_changes
 from barograph.series.variant_code import prepare_code
 from barograph.testbeds.checks import check, claim_notes, place_of

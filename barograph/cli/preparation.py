@@ -12,10 +12,9 @@ from rich.console import Console
 
 from analysis import java
 from barograph.cli.terminal import line_printer
-from barograph.code.refs import resolve_experiment, uncommitted_remark
+from barograph.code.git import resolve_experiment, uncommitted_remark
 from barograph.errors import BarographError, Say
-from barograph.machines.opening import open_checked
-from barograph.machines.provision import reserve_testbed
+from barograph.machines.provision import open_checked, reserve_testbed
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series.results import results, send_waiting

@@ -22,7 +22,7 @@ from barograph.cli.arguments import add_changes, add_renamed, changes_of
 from barograph.cli.execution import carry_out
 from barograph.cli.preparation import prepare
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
-from barograph.code.refs import resolve_experiment
+from barograph.code.git import resolve_experiment
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, ExperimentError, blame_of, message_of, worst_exit
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, names, with_changes

@@ -22,18 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from barograph.child_processes import ChildProcess
-from barograph.code import refs
-from barograph.code.errors import BuildFailed, BuildHung, Unfit
-from barograph.code.git import repository_home, sources_home
-from barograph.code.refs import code_label
-from barograph.code.registries import REGISTRIES, registry_access
+from barograph.code import BuildFailed, BuildHung, Unfit
+from barograph.code.git import clone_commit, code_label, export_folder, repository_home, sources_home
 from barograph.code.sandbox import (
     HOME,
     PATH,
+    REGISTRIES,
     TMP,
     Sandbox,
     Watch,
     give_to_sandbox,
+    registry_access,
     require_sandbox,
     sandbox_command,
     write_accounts,
@@ -101,8 +100,16 @@ def build_code(code: Code, say: Say, *, rebuild: bool = False, limit_s: float = 
     """Return the code's folder, built if it is missing. Raises NoSuchRef, BuildFailed, BuildHung, Unfit."""
 
     def make(folder: Path) -> Mapping[str, Any]:
-        say(f"{refs.code_label(code)}: building, at most {limit_s / 60:g} min")
-        return _build_foreign(code, folder, limit_s) if code.scheduler else _build_ours(code, folder)
+        say(f"{code_label(code)}: building, at most {limit_s / 60:g} min")
+        if code.scheduler:
+            return _build_foreign(code, folder, limit_s)
+        (folder / TREE).mkdir()
+        export_folder(code, PLUGINS, folder / TREE)
+        for needed in ("service/server.py", f"{BRIDGE.name}/pom.xml"):
+            if not (folder / TREE / PLUGINS / needed).is_file():
+                lack = f"{code_label(code)} has no {PLUGINS}/{needed}"
+                raise Unfit(f"{lack}: it is from before what this harness speaks to")
+        return {"commit": code.commit}
 
     return make_once(build_folder(code), make, say, rebuild=rebuild)
 
@@ -125,8 +132,19 @@ def bridge_of(code: Code, say: Say, *, rebuild: bool = False) -> Path:
     def make(folder: Path) -> Mapping[str, Any]:
         if made_of == _content_digest(BRIDGE):
             return {"jar": Path(shutil.copy2(build_jar(BRIDGE, say), folder)).name}
-        say(f"{refs.code_label(code)}: building its bridge")
-        return {"jar": _maven(module, folder).name}
+        say(f"{code_label(code)}: building its bridge")
+        require_maven()
+        copy = Path(shutil.copytree(module, folder / "module"))
+        with _build_sandbox(copy) as sandbox:
+            run_program(MAVEN, sandbox, folder / LOG, limit_s=BUILD_LIMIT_S)
+        target = (copy / "target").absolute()
+        # The build may have replaced jars by links to other people's files.
+        jars = [path for path in sorted(target.glob("*.jar")) if path.resolve().parent == target]
+        if len(jars) != 1:
+            raise BuildFailed(f"the bridge's build left {len(jars)} jars in target/; it must leave one")
+        jar = Path(shutil.copy2(jars[0], folder))
+        assemble.remove_tree(copy)
+        return {"jar": jar.name}
 
     thing = make_once(sources_home() / "bridges" / made_of, make, say, rebuild=rebuild)
     return thing / str(built_facts(thing)["jar"])
@@ -141,31 +159,16 @@ def _build_sandbox(tree: Path) -> Iterator[Sandbox]:
         give_to_sandbox(folder)
     give_to_sandbox(tree)
     places = {tree: TREE_PLACE, home: HOME, tmp: TMP}
-    yield Sandbox(TREE_PLACE, places, _storm_homes(), (*REGISTRIES, *build_registries()))
+    homes = cache_dir() / HOMES  # Storm's jars, for builds that compile against them without Maven
+    readable = (homes,) if homes.is_dir() else ()
+    yield Sandbox(TREE_PLACE, places, readable, (*REGISTRIES, *build_registries()))
     for folder in (home, tmp):
         assemble.remove_tree(folder)
 
 
-def _storm_homes() -> tuple[Path, ...]:
-    """Return the folder of Storm's jars, for builds that compile against them without Maven."""
-    homes = cache_dir() / HOMES
-    return (homes,) if homes.is_dir() else ()
-
-
-def _build_ours(code: Code, folder: Path) -> Mapping[str, Any]:
-    (folder / TREE).mkdir()
-    refs.export_folder(code, PLUGINS, folder / TREE)
-    for needed in ("service/server.py", f"{BRIDGE.name}/pom.xml"):
-        if not (folder / TREE / PLUGINS / needed).is_file():
-            raise Unfit(
-                f"{refs.code_label(code)} has no {PLUGINS}/{needed}: it is from before what this harness speaks to"
-            )
-    return {"commit": code.commit}
-
-
 def _build_foreign(code: Code, folder: Path, limit_s: float) -> Mapping[str, Any]:
     tree, log = folder / TREE, folder / LOG
-    refs.clone_commit(code, tree)
+    clone_commit(code, tree)
     if code.build:
         with _build_sandbox(tree) as sandbox:
             run_program(code.build, sandbox, log, limit_s=limit_s)
@@ -180,50 +183,26 @@ def _find_jar(code: Code, tree: Path) -> Path:
     jar = (tree / code.jar).resolve()
     if jar.is_file() and jar.is_relative_to(tree.resolve()):
         return jar
-    jars = _jars_below(tree)
-    reason = "the build left no" if code.build else "the commit has no"
-    raise Unfit(f"{refs.code_label(code)}: {reason} {code.jar}; jars that are there: {', '.join(jars[:10]) or 'none'}")
-
-
-def _jars_below(tree: Path) -> list[str]:
-    """List jars below the folder, however deep it is."""
-    argv = ["find", str(tree), "-name", "*.jar", "-printf", "%P\\n"]
+    argv = ["find", str(tree), "-name", "*.jar", "-printf", "%P\\n"]  # however deep
     find = subprocess.run(argv, capture_output=True, timeout=SEARCH_LIMIT_S, check=False)
-    return sorted(find.stdout.decode(errors="replace").splitlines())
+    jars = sorted(find.stdout.decode(errors="replace").splitlines())
+    reason = "the build left no" if code.build else "the commit has no"
+    raise Unfit(f"{code_label(code)}: {reason} {code.jar}; jars that are there: {', '.join(jars[:10]) or 'none'}")
 
 
 def _require_class(code: Code, jar: Path) -> None:
     try:
         with zipfile.ZipFile(jar) as archive:
-            classes = [name.removesuffix(".class").replace("/", ".") for name in archive.namelist() if _is_class(name)]
+            files = [name for name in archive.namelist() if not name.startswith("META-INF/")]
     except zipfile.BadZipFile as error:
-        raise Unfit(f"{refs.code_label(code)}: {code.jar} is not a jar: {error}") from error
+        raise Unfit(f"{code_label(code)}: {code.jar} is not a jar: {error}") from error
+    classes = [name.removesuffix(".class").replace("/", ".") for name in files if name.endswith(".class")]
     if code.scheduler not in classes:
         simple = code.scheduler.rpartition(".")[2]
-        close = [c for c in classes if c.rpartition(".")[2] == simple] or difflib.get_close_matches(
-            code.scheduler, classes
-        )
+        close = [c for c in classes if c.rpartition(".")[2] == simple]
+        close = close or difflib.get_close_matches(code.scheduler, classes)
         hint = f"; did you mean {' or '.join(close[:3])}?" if close else f"; it has {len(classes)} classes"
-        raise Unfit(f"{refs.code_label(code)}: {code.jar} has no class {code.scheduler}{hint}")
-
-
-def _is_class(name: str) -> bool:
-    return name.endswith(".class") and not name.startswith("META-INF/")
-
-
-def _maven(module: Path, folder: Path) -> Path:
-    require_maven()
-    shutil.copytree(module, folder / "module")
-    with _build_sandbox(folder / "module") as sandbox:
-        run_program(MAVEN, sandbox, folder / LOG, limit_s=BUILD_LIMIT_S)
-    target = folder / "module" / "target"
-    # The build may have replaced jars by links to other people's files.
-    jars = [path for path in sorted(target.glob("*.jar")) if path.resolve().parent == target.absolute()]
-    if len(jars) != 1:
-        raise BuildFailed(f"the bridge's build left {len(jars)} jars in target/; it must leave one")
-    jar = Path(shutil.copy2(jars[0], folder))
-    assemble.remove_tree(folder / "module")
-    return jar
+        raise Unfit(f"{code_label(code)}: {code.jar} has no class {code.scheduler}{hint}")
 
 
 def _content_digest(module: Path) -> str:
@@ -245,20 +224,13 @@ def storm_home_of(code: Code, base: Path, say: Say, *, rebuild: bool = False) ->
     if not code.scheduler:
         return assemble.derive_home(base, bridge=bridge_of(code, say, rebuild=rebuild))
     jar = jar_of(code)
-    _require_scheduler(code, base, jar)
-    return assemble.derive_home(base, foreign=jar)
-
-
-def _require_scheduler(code: Code, base: Path, jar: Path) -> None:
-    """Check the class as Nimbus will, once for each bridge and Storm."""
     mark, log = jar.with_name(f"fits-{base.name}"), jar.with_name(f"check-{LOG}")
-    if mark.exists() or shutil.which("java") is None:
-        return
-    path = f"{base}/lib/*:{base}/extlib-daemon/*"
-    log.unlink(missing_ok=True)
-    sandbox = Sandbox("/", readable=(base, jar))
-    try:
-        run_program(["java", "-cp", path, CHECK_CLASS, str(jar), code.scheduler], sandbox, log, limit_s=CHECK_LIMIT_S)
-    except (BuildFailed, BuildHung) as error:
-        raise Unfit(f"{code_label(code)}: {[*filter(str.strip, last_lines(log))][-1]}") from error
-    mark.touch()
+    if not mark.exists() and shutil.which("java") is not None:  # as Nimbus will, once for each bridge and Storm
+        log.unlink(missing_ok=True)
+        check = ["java", "-cp", f"{base}/lib/*:{base}/extlib-daemon/*", CHECK_CLASS, str(jar), code.scheduler]
+        try:
+            run_program(check, Sandbox("/", readable=(base, jar)), log, limit_s=CHECK_LIMIT_S)
+        except (BuildFailed, BuildHung) as error:
+            raise Unfit(f"{code_label(code)}: {[*filter(str.strip, last_lines(log))][-1]}") from error
+        mark.touch()
+    return assemble.derive_home(base, foreign=jar)

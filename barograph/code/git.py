@@ -1,18 +1,24 @@
-"""Git as a program, and mirrors of other repositories.
+"""Git as a program: mirrors of other repositories, the commits of branches, tags and short hashes, and their files.
 
-Git asks for no password, runs no hooks of a repository, and ends in time. A mirror uses git's own transports; it keeps
-a commit when its branch is rebased.
+Git asks for no password, runs no hooks of a repository, and ends in time. A mirror keeps a commit when its branch is
+rebased. A series records the commit, and is resumed on the same one. The user's work tree is not touched.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import re
+import shutil
 import subprocess
+import tarfile
+from dataclasses import replace
 from pathlib import Path
 
-from barograph.code.errors import NoSuchRepository
+from barograph.code import NoSuchRef, NoSuchRepository, Unfit
 from barograph.code.store import lock_folder, sweep
-from barograph.settings import barograph_home, process_environment
+from barograph.plan.experiment import Code, Experiment
+from barograph.settings import ROOT, barograph_home, process_environment
 from playbooks.storm_home.assemble import atomic_folder
 
 COMMAND_LIMIT_S = 30
@@ -29,6 +35,7 @@ OPTIONS = (
     "-c",
     "gc.auto=0",
 )
+BINDINGS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_COMMON_DIR")
 
 
 class GitFailed(Exception):
@@ -41,12 +48,16 @@ def git(folder: Path | None, *arguments: str, limit_s: float = COMMAND_LIMIT_S) 
 
 
 def git_bytes(folder: Path | None, *arguments: str, limit_s: float = COMMAND_LIMIT_S) -> bytes:
-    """Return git's output unchanged: patches, and names that end with a zero. Raises GitFailed."""
+    """Return git's output unchanged: patches, and names that end with a zero. Raises GitFailed.
+
+    The environment is the user's, for their keys and proxies, without bindings to another repository and prompts.
+    """
+    variables = {name: value for name, value in process_environment().items() if name not in BINDINGS}
+    ssh = {"GIT_SSH_COMMAND": variables.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")}
+    environment = {**variables, **ssh, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     argv = ["git", *OPTIONS, *(["-C", str(folder)] if folder else []), *arguments]
     try:
-        process = subprocess.run(
-            argv, env=_git_environment(), capture_output=True, timeout=limit_s, stdin=subprocess.DEVNULL
-        )
+        process = subprocess.run(argv, env=environment, capture_output=True, timeout=limit_s, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"git {arguments[0]} took more than {limit_s:g} s") from error
     except OSError as error:
@@ -55,14 +66,6 @@ def git_bytes(folder: Path | None, *arguments: str, limit_s: float = COMMAND_LIM
         message = " ".join(process.stderr.decode(errors="replace").split())
         raise GitFailed(message or f"git {arguments[0]} ended with {process.returncode}")
     return process.stdout
-
-
-def _git_environment() -> dict[str, str]:
-    """Return the user's environment, for their keys and proxies, without bindings to another repository or prompts."""
-    bindings = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_COMMON_DIR")
-    variables = {name: value for name, value in process_environment().items() if name not in bindings}
-    ssh = {"GIT_SSH_COMMAND": variables.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")}
-    return {**variables, **ssh, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
 MIRROR = "mirror.git"
@@ -96,7 +99,12 @@ def mirror_of(repository: str, *, fetch: bool) -> Path:
                     git(None, "clone", "--quiet", "--mirror", "--", source, str(draft), limit_s=FETCH_LIMIT_S)
             elif fetch:
                 git(mirror, "fetch", "--quiet", "--prune", "origin", limit_s=FETCH_LIMIT_S)
-                _follow_head(mirror)
+                # A fetch leaves HEAD where the clone found it.
+                head = git(mirror, "ls-remote", "--symref", "origin", "HEAD").split()
+                change = ("symbolic-ref", "HEAD", head[1]) if head[:1] == ["ref:"] else (
+                    "update-ref", "--no-deref", "HEAD", *head[:1])  # fmt: skip
+                if head:
+                    git(mirror, *change)
     except GitFailed as error:
         raise NoSuchRepository(
             f"repository {repository!r} cannot be cloned: {error}; give a folder or an address that `git clone` takes"
@@ -105,10 +113,156 @@ def mirror_of(repository: str, *, fetch: bool) -> Path:
     return mirror
 
 
-def _follow_head(mirror: Path) -> None:
-    """Update HEAD, which a fetch leaves where the clone found it."""
-    for line in git(mirror, "ls-remote", "--symref", "origin", "HEAD").splitlines():
-        if line.startswith("ref: "):
-            git(mirror, "symbolic-ref", "HEAD", line.split()[1])
-            return
-        git(mirror, "update-ref", "--no-deref", "HEAD", line.split()[0])
+FULL = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+SECRET = re.compile(r"^https?://[^/]*@|://[^/@]*:[^/@]*@")
+MOST_REFS = 8  # of the repository's refs, in a message
+
+
+def resolve_ref(ref: str, repository: str = "") -> Code:
+    """Return the code of a branch, a tag or a commit; other settings are those of a ref of this repository.
+
+    Raises NoSuchRef naming similar ones, NoSuchRepository.
+    """
+    return resolve_code(Code(ref, ref, repository))
+
+
+def resolve_code(code: Code) -> Code:
+    """Add the full commit. A code that has it is not looked up: its repository may be out of reach now."""
+    if SECRET.search(code.repository):
+        raise NoSuchRepository(
+            "a repository's address must hold no password or token, because records name it; give it without, and"
+            " let git's credential helper know them"
+        )
+    if FULL.fullmatch(code.commit):
+        return code
+    if code.is_jar_file:
+        return replace(code, commit=_jar_digest(Path(code.repository)))
+    repository = address(code.repository) if code.repository else ""
+    folder, ref = repository_folder(repository, fetch=True), code.commit
+    try:
+        commit = git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    except GitFailed as error:
+        where = code.repository or "this repository"
+        raise NoSuchRef(f"{where} has no commit {ref!r}{_suggestion(folder, ref)}") from error
+    return replace(code, commit=commit, repository=repository)
+
+
+def _suggestion(folder: Path, ref: str) -> str:
+    try:
+        names = git(folder, "for-each-ref", "--sort=-committerdate", "--format=%(refname:short)").split()
+        shallow = git(folder, "rev-parse", "--is-shallow-repository") == "true"
+    except GitFailed:
+        return "; it is no git repository: clone it with git instead of copying its files"
+    close = difflib.get_close_matches(ref, names, n=3) or [n for n in names if n.rpartition("/")[2] == ref]
+    newest = f"its newest refs: {', '.join(names[:MOST_REFS]) or 'none'}"
+    suggestion = f"; did you mean {' or '.join(close)}?" if close else f"; {newest}"
+    return suggestion + ("; it is a shallow clone: git fetch --unshallow gives it the rest" if shallow else "")
+
+
+def _jar_digest(jar: Path) -> str:
+    """Return the SHA-256 of a jar that is in no repository. Raises NoSuchRepository."""
+    try:
+        return hashlib.sha256(jar.read_bytes()).hexdigest()
+    except OSError as error:
+        raise NoSuchRepository(f"{jar}: {error.strerror}; give the path of a jar") from error
+
+
+def resolve_experiment(experiment: Experiment) -> Experiment:
+    """Add the full commit to each variant's code. Raises NoSuchRef, NoSuchRepository naming the variant."""
+    variants = []
+    for variant in experiment.variants:
+        try:
+            variants.append(replace(variant, code=variant.code and resolve_code(variant.code)))
+        except (NoSuchRef, NoSuchRepository) as error:
+            key = "ref" if isinstance(error, NoSuchRef) else "repository"
+            raise type(error)(f"variants.{variant.name}.code.{key}: {error}") from error
+    return replace(experiment, variants=tuple(variants))
+
+
+def repository_folder(repository: str, *, fetch: bool = False) -> Path:
+    """Return a local git folder with the repository's commits; for another repository its mirror."""
+    return mirror_of(repository, fetch=fetch) if repository else ROOT
+
+
+def uncommitted_remark(experiment: Experiment) -> str | None:
+    """Return a remark where this repository's refs are compared while its files have uncommitted changes."""
+    variants = [v for v in experiment.variants if v.code is not None and not v.code.repository]
+    if not variants:
+        return None
+    try:
+        changes = git(ROOT, "status", "--porcelain", "--untracked-files=no").splitlines()
+    except GitFailed:
+        return None
+    if not changes:
+        return None
+    files, names = f"{len(changes)} file{'s'[: len(changes) - 1]}", ", ".join(variant.name for variant in variants)
+    return f"what is changed here and not committed ({files}) is in no ref: {names} run without it"
+
+
+SHORT = 12  # digits of a commit in messages
+
+
+def code_label(code: Code) -> str:
+    """Return `my-branch (0123456789ab)`, for messages."""
+    short = code.commit[:SHORT]
+    return short if code.commit.startswith(code.label) else f"{code.label} ({short})"
+
+
+def folder_with_commit(code: Code) -> Path:
+    """Return a git folder that has the commit; a mirror without it is fetched. Raises NoSuchRef."""
+    for fetch in (False, True):
+        folder = repository_folder(code.repository, fetch=fetch)
+        try:
+            git(folder, "cat-file", "-e", f"{code.commit}^{{commit}}")
+        except GitFailed:
+            continue
+        return folder
+    where = code.repository or "this repository"
+    raise NoSuchRef(f"{where} has no commit {code.commit} (any more); give a ref that it has")
+
+
+def export_folder(code: Code, name: str, to: Path) -> None:
+    """Copy one top folder of the commit, without git's files. Raises Unfit where the commit has no such folder."""
+    source, archive = folder_with_commit(code), to / "part.tar"
+    try:
+        git(source, "archive", "--format=tar", f"--output={archive}", code.commit, name, limit_s=FETCH_LIMIT_S)
+    except GitFailed as error:
+        raise Unfit(
+            f"{code_label(code)} has no {name}/: it is not a commit of Barograph; for a scheduler that is not ours give"
+            " build, jar and scheduler too"
+        ) from error
+    with tarfile.open(archive) as tar:
+        # A commit may hold a link to anywhere, and a file behind it: plain files only.
+        plain = (
+            each
+            for each in tar
+            if each.isfile() and not each.name.startswith("/") and ".." not in Path(each.name).parts
+        )
+        tar.extractall(to, members=plain)
+    archive.unlink()
+
+
+def clone_commit(code: Code, to: Path) -> None:
+    """Clone the commit: builds ask git for versions. No object is shared with the source, which the build does not see,
+    and whose files it must not own.
+
+    A jar without git is copied, if it is still the one that was resolved.
+    """
+    if code.is_jar_file:
+        to.mkdir()
+        copy = to / Path(code.jar).name  # hashed after the copy: the file may be rebuilt meanwhile
+        try:
+            shutil.copy2(code.repository, copy)
+        except OSError as error:
+            raise NoSuchRepository(f"{code.repository}: {error.strerror}; give the path of a jar") from error
+        if _jar_digest(copy) != code.commit:
+            raise NoSuchRef(f"{code.repository} has changed since the series began; start a new one with --new")
+        return
+    source = str(folder_with_commit(code))
+    try:
+        git(None, "clone", "-q", "--no-hardlinks", "--no-checkout", "--", source, str(to), limit_s=FETCH_LIMIT_S)
+        git(to, "checkout", "--quiet", "--detach", code.commit, limit_s=FETCH_LIMIT_S)
+    except GitFailed as error:
+        raise NoSuchRef(
+            f"{code_label(code)} of {code.repository or 'this repository'} cannot be checked out: {error}"
+        ) from error

@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from analysis.record.files import read_json_or_none, write_json_atomic
-from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
+from barograph.code import BuildFailed, BuildHung, SourceError, Unfit
 from barograph.errors import Say
 from inventory.files import hold_lock
 from playbooks.storm_home.assemble import atomic_folder, remove_tree
@@ -49,7 +49,15 @@ def make_once(thing: Path, make: Make, say: Say, *, rebuild: bool = False) -> Pa
         if rebuild:
             remove_tree(thing)
         if not thing.is_dir():
-            _make_folder(thing, make)
+            with atomic_folder(thing) as draft:
+                try:
+                    write_json_atomic(draft / BUILT, {"v": 1, **make(draft), "built_s": time.time()})
+                except tuple(KEPT_ERRORS.values()) as error:
+                    for path in draft.iterdir():
+                        if path.name != LOG:
+                            remove_tree(path)
+                    kept = {"v": 1, "why": str(error), "error": type(error).__name__, "failed_s": time.time()}
+                    write_json_atomic(draft / FAILED, kept)
     failure = read_json_or_none(thing / FAILED)
     if failure is not None:
         raise KEPT_ERRORS.get(str(failure.get("error")), BuildFailed)(_failure_message(thing, failure))
@@ -72,7 +80,9 @@ def built_facts(thing: Path) -> Mapping[str, Any]:
 
 def prune(folder: Path, pattern: str, used: Collection[Path], keep: int) -> tuple[Path, ...]:
     """Remove all but the `keep` last used of the things that match, and those in use; returns the removed ones."""
-    things = sorted((p for p in folder.glob(pattern) if _is_kept(p)), key=lambda p: p.stat().st_mtime, reverse=True)
+    visible = [path for path in folder.glob(pattern) if not path.name.startswith(".")]
+    things = [path for path in visible if (path / BUILT).exists() or (path / FAILED).exists()]
+    things.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     return tuple(thing for thing in things[keep:] if thing not in used and _remove_unused(thing))
 
 
@@ -92,18 +102,6 @@ def last_lines(log: Path) -> list[str]:
         return file.read(8 * LOG_END_CHARACTERS).decode(errors="replace").splitlines()
 
 
-def _make_folder(thing: Path, make: Make) -> None:
-    with atomic_folder(thing) as draft:
-        try:
-            result = dict(make(draft))
-            write_json_atomic(draft / BUILT, {"v": 1, **result, "built_s": time.time()})
-        except tuple(KEPT_ERRORS.values()) as error:
-            _keep_only_log(draft)
-            write_json_atomic(
-                draft / FAILED, {"v": 1, "why": str(error), "error": type(error).__name__, "failed_s": time.time()}
-            )
-
-
 def _failure_message(thing: Path, failed: Mapping[str, Any]) -> str:
     log = thing / LOG
     message = f"{failed['why']}; log: {log}" if log.is_file() else str(failed["why"])
@@ -112,16 +110,6 @@ def _failure_message(thing: Path, failed: Mapping[str, Any]) -> str:
         return message
     date = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(failed["failed_s"])))
     return f"{message} (it was tried at {date} and is not tried again for the same commit, unless with --rebuild)"
-
-
-def _keep_only_log(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.name != LOG:
-            remove_tree(path)
-
-
-def _is_kept(path: Path) -> bool:
-    return not path.name.startswith(".") and path.is_dir() and ((path / BUILT).exists() or (path / FAILED).exists())
 
 
 def _remove_unused(thing: Path) -> bool:

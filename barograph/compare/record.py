@@ -20,8 +20,7 @@ from analysis.compare.question import (
     write_question,
 )
 from analysis.record.files import read_json, write_json_atomic
-from barograph.code.git import GitFailed, git
-from barograph.code.refs import repository_folder
+from barograph.code.git import GitFailed, git, repository_folder
 from barograph.compare.comparison import Comparison, Side, labels
 from barograph.plan.experiment import Code
 from barograph.series.series import SUFFICIENT_FILE

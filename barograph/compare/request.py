@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.compare.question import is_comparison
-from barograph.code.refs import resolve_code
+from barograph.code.git import resolve_code
 from barograph.compare import record
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, limit_cost, most_blocks, parse_budget
 from barograph.compare.comparison import (
@@ -28,7 +28,7 @@ from barograph.compare.comparison import (
 )
 from barograph.errors import ExperimentError
 from barograph.machines import holdings
-from barograph.machines.opening import open_checked
+from barograph.machines.provision import open_checked
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold
 from barograph.series.series import newest_series, series_of_dag_run

@@ -16,7 +16,7 @@ from analysis.record.event_timeline import event_times
 from analysis.record.files import RunPaths, read_json
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import Experiment, Variant, from_data, with_changes
-from barograph.run.recorded_start import RecordedStart, start_of
+from barograph.run.simulated_cluster import RecordedStart, start_of
 from barograph.series.results import results_of
 from barograph.series.series import find_series
 from barograph.testbeds.checks import in_memory

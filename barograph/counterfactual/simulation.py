@@ -30,7 +30,7 @@ from barograph.campaign.simulation import (
 from barograph.counterfactual.recording import Recording, as_simulated
 from barograph.errors import BarographError, ExperimentError, Say
 from barograph.plan.experiment import FOREIGN, Variant, from_data
-from barograph.run.recorded_start import StartedCluster
+from barograph.run.simulated_cluster import StartedCluster
 from barograph.series.results import avro_jars
 from barograph.series.series import Series
 from barograph.settings import spark_master

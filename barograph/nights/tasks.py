@@ -43,7 +43,7 @@ def begin_experiment(name: str, night_id: str | None, experiment: str) -> str | 
     """Begin the experiment and return the folder of its series, None where it is not measured this night."""
     if night_id is None:
         return None
-    from barograph.machines.opening import open_requested
+    from barograph.machines.provision import open_requested
 
     suite, under_way = load_suite(name), night_state.night_of_id(name, night_id)
     if experiment not in [entry.experiment for entry in under_way.experiments]:

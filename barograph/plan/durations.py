@@ -18,8 +18,8 @@ from barograph.plan.events.kind import (
     SCALE_ATTEMPTS,
     PlannedEvent,
 )
+from barograph.plan.events.kind import LIMITS_S as PLAYS_S
 from barograph.plan.experiment import SIMULATED, Experiment
-from barograph.plan.plays import LIMITS_S as PLAYS_S
 
 FIRST_TUPLE_S = 150.0  # from the submission to the first tuple at a sink
 LONGEST_PLAYBOOKS_S = PLAYS_S["reset"] + PLAYS_S["submit"] + PLAYS_S["kill"] + PLAYS_S["collect"]

@@ -35,82 +35,63 @@ class Cluster(Protocol):
 
     def deploy(self) -> None:
         """Install everything on the machines; idempotent."""
-        ...
 
     def reset(self, run: PlannedRun) -> None:
         """Restore a clean state: no topology, no records, no disturbance, only machines of the start in the cluster."""
-        ...
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         """Submit the topology; returns when Nimbus has accepted it."""
-        ...
 
     def kill(self, topology: str) -> None:
         """Kill the topology of that name in Storm; returns when Nimbus has forgotten it. Others run on."""
-        ...
 
     def join(self, machines: Sequence[str]) -> None:
         """Start these machines' supervisors."""
-        ...
 
     def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
         """Start these machines and install everything on them, ready to join; returns their boot times (s), by name.
 
         CapacityError and InfrastructureError: none of them exists then, nor after an interrupt.
         """
-        ...
 
     def leave(self, machines: Sequence[str]) -> None:
         """Stop these machines' supervisors; returns when Nimbus has forgotten them."""
-        ...
 
     def give_back(self, machines: Sequence[str]) -> bool:
         """Return machines that have left to the testbed; True if it takes back a part of a lease."""
-        ...
 
     def crash(self, machine: str) -> None:
         """Crash the machine as by a power failure; the disk stays."""
-        ...
 
     def restart(self, machine: str) -> None:
         """Restart a crashed machine; returns when it works and Nimbus knows it."""
-        ...
 
     def disturb(self, machines: Sequence[str], disturbance: Disturbance) -> None:
         """Begin this disturbance on these machines."""
-        ...
 
     def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
         """End the disturbance; the machines are as before; idempotent."""
-        ...
 
     def worker_on(self, machine: str) -> AbstractContextManager[RunningWorker]:
         """Yield the worker with the lowest port on this machine. ExperimentError where none runs."""
-        ...
 
     def stop(self) -> None:
         """Kill every topology; harmless if there is none."""
-        ...
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
         """Fetch these machines' files into the record (contracts: what a run leaves), also of an interrupted run."""
-        ...
 
     def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
         """Return each machine's clock minus `now` (epoch seconds); None where it did not answer."""
-        ...
 
     def silent_machines(self) -> tuple[str, ...]:
         """Return machines that do not answer on the control LAN."""
-        ...
 
     def recalled(self) -> tuple[str, ...]:
         """Return machines that their owner takes away; called each second."""
-        ...
 
     def make_whole(self) -> bool:
         """Return True if another run can begin: every machine exists, or lost ones were replaced."""
-        ...
 
     def facts(self) -> ClusterFacts: ...
 

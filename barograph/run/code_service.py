@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from barograph.code import BuildFailed
 from barograph.code.build import service_of
-from barograph.code.errors import BuildFailed
-from barograph.code.refs import code_label
+from barograph.code.git import code_label
 from barograph.code.sandbox import (
     LOOK_S,
     PATH,
@@ -38,7 +38,7 @@ from scheduler_plugins.service.emission_records import InputRates
 from scheduler_plugins.service.messages import Answer, Request, request_json
 from scheduler_plugins.service.state import PostedLine
 
-SCRIPT = ROOT / "barograph" / "code" / "serve_checkout.py"
+SCRIPT = ROOT / "barograph" / "code" / "checkout.py"
 PLACE = "/build/service"  # of its folder, in the sandbox
 ANSWER_S = 60.0  # the service has a limit of its own for policies; an older one may hang
 END_S = 30.0  # for a killed process
@@ -66,7 +66,7 @@ class CodeService:
             each.mkdir(parents=True, exist_ok=True)
         give_to_sandbox(service_folder)
         write_accounts(files)
-        argv = [sys.executable, "-P", "-s", str(SCRIPT), PLACE, str(sample_s)]
+        argv = [sys.executable, "-P", "-s", str(SCRIPT), "serve", PLACE, str(sample_s)]
         sandbox = checkout_sandbox(tree, PLACE, {service_folder: PLACE}, (SCRIPT,))
         command = sandbox_command(argv, sandbox, files)
         environment = {"PATH": process_environment().get("PATH", PATH)}

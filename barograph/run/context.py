@@ -29,8 +29,8 @@ from scheduler_plugins.policies import POLICIES, PolicyEntry
 from scheduler_plugins.service.run_snapshot import LostTasks, RunSnapshot, WorkerRestart
 
 if TYPE_CHECKING:
-    from barograph.run.simulated_clock import SimulatedClock
     from barograph.run.simulated_cluster import SimulatedCluster
+    from barograph.run.simulation import SimulatedClock
 
 TOPOLOGY_PATIENCE_S = 10.0
 
@@ -379,7 +379,7 @@ def simulated_context(
 ) -> SeriesContext:
     """Return the context of simulated runs. `folder`: of their machines' disks. `new_cluster` gets the experiment, its
     testbed, the clock and that folder."""
-    from barograph.run.simulated_clock import SimulatedClock
+    from barograph.run.simulation import SimulatedClock
     from inventory.simulated import SimulatedTestbed
 
     testbed = testbed_of(series.experiment.testbed)

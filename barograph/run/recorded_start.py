@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from barograph.plan.experiment import Experiment
-from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
+from barograph.run.simulation import SimulatedClock
 from barograph.testbeds.checks import gives_whole_machines
 from inventory.existing.testbed import ExistingTestbed
 from inventory.machines import MachineType

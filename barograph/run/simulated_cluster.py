@@ -25,9 +25,7 @@ from barograph.plan.simulation import simulated_topology
 from barograph.pool import Answer, Death, run_isolated
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
 from barograph.run.rate_courses import REFILL_S
-from barograph.run.service_in_process import InProcessService
-from barograph.run.simulated_clock import SimulatedClock
-from barograph.run.simulation import Simulation
+from barograph.run.simulation import InProcessService, SimulatedClock, Simulation
 from barograph.run.storm_cluster import give_back_quietly, machine_facts, render_topology
 from barograph.testbeds.checks import machine_requests
 from inventory.machines import MachineType

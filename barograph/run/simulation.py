@@ -5,7 +5,10 @@ service in process, on one clock. Lines of workers and probes go to the service 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,18 +16,121 @@ from uuid import UUID
 
 from analysis.record import worker_files
 from barograph.plan.experiment import Code
+from barograph.policy_service import ServiceClient, ServiceRefused
 from barograph.run.code_service import CodeService
-from barograph.run.service_in_process import PatientDecisions
 from inventory.simulated import SimulatedOptions
 from scheduler_plugins.driver.cluster import Supervisor
 from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings
 from scheduler_plugins.driver.rounds import ServiceInProcess, bridge_in
 from scheduler_plugins.model import Slot, Topology
+from scheduler_plugins.service.messages import MessageError
+from scheduler_plugins.service.policy_call import Outcome, Postponement, Round
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.server import CALLS
 from scheduler_plugins.service.state import ServiceState
-from scheduler_plugins.service.timed_decisions import HANG_FILE, HANG_S, HangWatch
+from scheduler_plugins.service.timed_decisions import HANG_FILE, HANG_S, HangWatch, TimedDecisions
 from scheduler_plugins.simulator.lines import Line, MachineLines, WorkerLines
 from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulatedTopology
 from scheduler_plugins.simulator.world import Assignment, Sample, World
+
+BEGIN_S = 1_767_225_600.0  # 2026-01-01, 0:00 UTC: no record says when it was simulated
+
+
+@dataclass
+class SimulatedClock:
+    """A clock of simulated time. `pace` is how many real seconds a second takes, `tick_s` how often actions of each
+    second are done. `advance` lets the cluster's time pass, up to that time."""
+
+    time_s: float = BEGIN_S
+    pace: float = 0.0
+    shift_s: float = 0.0
+    tick_s: float = 1.0
+    advance: Callable[[float], None] = lambda _until_s: None
+    _each_second: list[Callable[[], None]] = field(default_factory=list)
+
+    def now(self) -> float:
+        return self.time_s
+
+    def sleep(self, seconds: float) -> None:
+        end_s = self.time_s + seconds
+        while self._each_second and end_s - self.time_s > self.tick_s:
+            self._pass(self.tick_s)
+            for action in self._each_second:
+                action()
+        self._pass(end_s - self.time_s)
+        for action in self._each_second:
+            action()
+
+    def _pass(self, seconds: float) -> None:
+        if self.pace:
+            time.sleep(seconds * self.pace)
+        self.time_s += seconds
+        self.advance(self.unshifted())
+
+    @contextmanager
+    def each_second(self, action: Callable[[], None]) -> Iterator[None]:
+        self._each_second.append(action)
+        try:
+            yield
+        finally:
+            self._each_second.remove(action)
+
+    def restart(self) -> None:
+        self.shift(-self.shift_s)
+
+    def shift(self, seconds: float) -> None:
+        self.time_s += seconds
+        self.shift_s += seconds
+
+    def unshifted(self) -> float:
+        """Return the time as it would be without any shift."""
+        return self.time_s - self.shift_s
+
+
+class InProcessService(ServiceClient):
+    """A client in process. `state` returns the service's state: a cluster in memory may have another one in each run,
+    or another code's.
+    """
+
+    def __init__(self, state: Callable[[], ServiceState | CodeService]) -> None:
+        self._state = state
+
+    def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        state = self._state()
+        if isinstance(state, CodeService):
+            return state.call(path, body)
+        answer = CALLS["GET" if body is None else "POST", path]
+        try:
+            return answer(state, json.dumps(body).encode(), {})
+        except CallRefusal as refused:
+            raise _refusal(path, refused.status, str(refused)) from refused
+        except (MessageError, ValueError, KeyError, TypeError) as error:
+            raise _refusal(path, 400, f"{type(error).__name__}: {error}") from error
+
+
+def _refusal(path: str, status: int, why: str) -> ServiceRefused:
+    return ServiceRefused(f"{path} of the policy service answered {status}: {json.dumps({'error': why})}")
+
+
+MOST_TRIES, AGAIN_S = 600, 0.1
+
+
+class PatientDecisions:
+    """Run policies with the service's own limits, in time of the box. One without CPU time is run again: the load of
+    this box must not affect the simulation."""
+
+    def __init__(self, watch: HangWatch) -> None:
+        self._timed = TimedDecisions(watch=watch)
+
+    def decide(self, round: Round) -> Outcome:
+        outcome = self._timed.decide(round)
+        for _ in range(MOST_TRIES):
+            if not isinstance(outcome, Postponement):
+                break
+            time.sleep(AGAIN_S)  # not to take the awaited policy's CPU
+            outcome = self._timed.decide(round)
+        return outcome  # an outcome postponed to the end counts for nobody, as in front of Nimbus
+
 
 FIRST_PORT = 6700
 MOST_UNWRITTEN = 20_000  # lines kept in memory

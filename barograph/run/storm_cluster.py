@@ -15,7 +15,7 @@ from typing import Any
 
 from analysis.record.files import read_json_or_none, write_json_atomic
 from barograph.code.build import service_of, storm_home_of
-from barograph.code.refs import code_label
+from barograph.code.git import code_label
 from barograph.errors import BarographError, ExperimentError, RunBroken
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun

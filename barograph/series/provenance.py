@@ -16,8 +16,7 @@ from typing import Any
 
 from analysis.bundle.content import secret_search
 from analysis.record.files import keep_bytes
-from barograph.code.git import GitFailed, git, git_bytes
-from barograph.code.refs import SHORT
+from barograph.code.git import SHORT, GitFailed, git, git_bytes
 from barograph.errors import ExperimentError
 from barograph.settings import ROOT, process_environment
 

@@ -27,7 +27,7 @@ from analysis.record.files import (
     write_json_atomic,
 )
 from analysis.record.simulated import date_s, is_of_testbed, is_simulated_series, simulated_words
-from barograph.code.refs import resolve_experiment
+from barograph.code.git import resolve_experiment
 from barograph.errors import ExperimentError, Say
 from barograph.plan.blocks import PlannedRun, digest, next_run, plan_runs, series_id
 from barograph.plan.durations import Overhead, run_s

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from barograph.code import BuildFailed, BuildHung, SourceError, Unfit
 from barograph.code.build import build_code, build_folder, codes_of, run_program, service_of, storm_home_of
-from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
-from barograph.code.git import sources_home
-from barograph.code.refs import code_label
+from barograph.code.git import code_label, sources_home
 from barograph.code.sandbox import checkout_sandbox, give_to_sandbox
 from barograph.code.store import LOG, prune
 from barograph.errors import Say
@@ -33,7 +32,7 @@ from scheduler_plugins.service.run_snapshot import RunSnapshot
 
 DESCRIBE_LIMIT_S = 60.0
 ANSWERS = "/build/answers"  # in the sandbox
-DESCRIBE_SCRIPT = ROOT / "barograph" / "code" / "describe_checkout.py"
+DESCRIBE_SCRIPT = ROOT / "barograph" / "code" / "checkout.py"
 
 
 def require_fit(experiment: Experiment) -> None:
@@ -85,7 +84,7 @@ def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[s
         question.write_text(json.dumps(content))
         answer.parent.mkdir()
         give_to_sandbox(answer.parent)
-        argv = [sys.executable, "-P", "-s", str(DESCRIBE_SCRIPT), str(question), f"{ANSWERS}/{answer.name}"]
+        argv = [sys.executable, "-P", "-s", str(DESCRIBE_SCRIPT), "describe", str(question), f"{ANSWERS}/{answer.name}"]
         try:
             sandbox = checkout_sandbox(tree, ANSWERS, {answer.parent: ANSWERS}, (DESCRIBE_SCRIPT, question))
             run_program(argv, sandbox, log, limit_s=DESCRIBE_LIMIT_S)

@@ -23,10 +23,8 @@ from barograph.campaign.steps import attempt_next_run
 from barograph.plan.experiment import Experiment, load, only
 from barograph.run.context import context_in_memory
 from barograph.run.rate_courses import RateCourses
-from barograph.run.service_in_process import InProcessService
-from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
-from barograph.run.simulation import SampleFiles
+from barograph.run.simulation import InProcessService, SampleFiles, SimulatedClock
 from barograph.series.results import avro_jars
 from barograph.series.series import open_series
 from bench.tables import markdown_table

@@ -112,7 +112,7 @@ class Site:
 MEASURED = """
 import sys
 from pathlib import Path
-from barograph.machines import opening
+from barograph.machines import provision
 from dags.experiments import stela_star
 opening.open_requested = lambda *_, **__: Path(sys.argv[1])
 print("state:", stela_star.test().state)

@@ -8,8 +8,8 @@ import pytest
 from barograph.campaign.steps import attempt_next_run
 from barograph.plan.experiment import load
 from barograph.run.context import context_in_memory
-from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
+from barograph.run.simulation import SimulatedClock
 from barograph.series.series import open_series
 from inventory.simulated import SimulatedTestbed
 

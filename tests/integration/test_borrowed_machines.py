@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barograph.code.build import storm_home_of
-from barograph.code.refs import resolve_ref
+from barograph.code.git import resolve_ref
 from barograph.errors import ConfigurationError
 from barograph.policy_service import HttpService
 from barograph.run import storm_cluster

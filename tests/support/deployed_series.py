@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from barograph.campaign.steps import deploy
-from barograph.code.refs import resolve_experiment
-from barograph.machines.opening import open_checked
-from barograph.machines.provision import provision, release
+from barograph.code.git import resolve_experiment
+from barograph.machines.provision import open_checked, provision, release
 from barograph.machines.reaper import require_all_released, sweep
 from barograph.plan.experiment import Experiment
 from barograph.series.series import Series

@@ -23,7 +23,7 @@ from barograph.plan.events.kind import (
     how_long,
     length_errors,
 )
-from barograph.plan.plays import LIMITS_S as PLAYS_S
+from barograph.plan.events.kind import LIMITS_S as PLAYS_S
 from barograph.yaml_files import Word
 
 BEGIN_S = 30.0  # until a disturbance has begun, or ended, on every machine

@@ -23,7 +23,7 @@ from barograph.plan.events.kind import (
     how_long,
     length_errors,
 )
-from barograph.plan.plays import LIMITS_S as PLAYS_S
+from barograph.plan.events.kind import LIMITS_S as PLAYS_S
 from scheduler_plugins.model import LONGEST_ROUND_S, SHORTEST_ROUND_S
 
 RoundLength = Annotated[float, Field(strict=True, ge=SHORTEST_ROUND_S, le=LONGEST_ROUND_S)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from barograph.code.build import build_code, storm_home_of
-from barograph.code.refs import resolve_ref
+from barograph.code.git import resolve_ref
 from barograph.errors import RunBroken
 from barograph.plan.experiment import Code, Variant
 from barograph.run import storm_cluster
@@ -60,7 +60,7 @@ def use(site: Site, code: Code | None) -> float:
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
     made = with_plugins(tmp_path_factory.mktemp("code") / "here")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("barograph.code.refs.ROOT", made.folder)
+        patch.setattr("barograph.code.git.ROOT", made.folder)
         yield made
 
 
@@ -163,7 +163,7 @@ def test_a_scheduler_of_others_places_throws_and_hangs(
 
 
 def test_what_is_no_scheduler_is_told_before_machines_are_touched(site: Site, foreign: Callable[[str], Code]) -> None:
-    from barograph.code.errors import Unfit
+    from barograph.code import Unfit
 
     assert shutil.which("java") is not None
     private = foreign("} private Theirs() {} void unused(Topologies topologies, Cluster cluster) {")

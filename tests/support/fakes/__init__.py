@@ -37,7 +37,7 @@ def fake_context(series: Series) -> SeriesContext:
     from barograph.machines import holdings
     from barograph.run.context import SeriesContext, machine_supply
     from barograph.run.monitor import steady_test
-    from barograph.run.simulated_clock import SimulatedClock
+    from barograph.run.simulation import SimulatedClock
     from barograph.series.progress import ProgressFile
     from barograph.settings import simulated_pace
     from tests.support.fakes.storm import FakeStorm

@@ -26,8 +26,7 @@ from barograph.plan.events.kind import Disturbance, RunningWorker
 from barograph.plan.experiment import TopologyChoice
 from barograph.policy_service import ServiceUnreachable
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
-from barograph.run.service_in_process import InProcessService
-from barograph.run.simulated_clock import SimulatedClock
+from barograph.run.simulation import InProcessService, SimulatedClock
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.driver.cluster import Supervisor, worker_changes

@@ -6,7 +6,7 @@ import pytest
 from barograph.plan.experiment import Durations, Experiment, load
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
-from barograph.run.simulated_clock import SimulatedClock
+from barograph.run.simulation import SimulatedClock
 from barograph.series.series import Series, open_series
 from barograph.testbeds import checks
 from tests.support.fakes.storm import FakeStorm

@@ -43,7 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made.commit({POLICIES: as_it_is + STILL}, "nothing moves")
     made.git("branch", "still")
     made.commit({POLICIES: as_it_is}, "as it is again")
-    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
+    monkeypatch.setattr("barograph.code.git.ROOT", made.folder)
     return made
 
 

@@ -13,7 +13,7 @@ from analysis.record.files import RunPaths, json_lines, read_json, write_json_at
 from barograph import simulated_series
 from barograph.plan.durations import Limit
 from barograph.plan.experiment import Code, Durations, Experiment, Variant, from_data, load
-from barograph.run.recorded_start import supervisor_ids
+from barograph.run.simulated_cluster import supervisor_ids
 from barograph.run.simulation import drawn_id
 from barograph.simulated_series import simulate
 

@@ -8,7 +8,7 @@ from barograph import cli
 from barograph.cli.check import experiments_of_this_box
 from barograph.cli.preparation import prepare
 from barograph.cli.terminal import stdout_console
-from barograph.machines.opening import open_requested
+from barograph.machines.provision import open_requested
 from barograph.series import hold
 from barograph.testbeds import checks
 from inventory.leases import registry

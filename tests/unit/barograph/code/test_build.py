@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from barograph.code import build, store
+from barograph.code import BuildFailed, BuildHung, SourceError, Unfit, build, store
 from barograph.code.build import build_code, build_folder, jar_of, run_program
-from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
-from barograph.code.git import sources_home
-from barograph.code.refs import resolve_ref
+from barograph.code.git import resolve_ref, sources_home
 from barograph.code.store import FAILED, LOG, make_once, prune
 from barograph.plan.experiment import Code
 from tests.support.repositories import Repository, jar, with_plugins
@@ -231,7 +229,7 @@ def test_the_oldest_go_but_none_that_is_used_or_being_built(tmp_path: Path) -> N
 def test_ours_is_what_decides_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = with_plugins(tmp_path / "here")
     here.commit({"dags/secret.py": "", "README.md": "x"})
-    monkeypatch.setattr("barograph.code.refs.ROOT", here.folder)
+    monkeypatch.setattr("barograph.code.git.ROOT", here.folder)
     folder = build_code(resolve_ref("main"), print)
     assert folder.is_relative_to(sources_home() / "here")
     assert [path.name for path in (folder / "tree").iterdir()] == ["scheduler_plugins"]
@@ -243,7 +241,7 @@ def test_links_of_a_commit_are_not_made_here(tmp_path: Path, monkeypatch: pytest
     (here.folder / "scheduler_plugins" / "outside").symlink_to(tmp_path)
     (here.folder / "scheduler_plugins" / "passwords.py").symlink_to("/etc/passwd")
     here.commit({})
-    monkeypatch.setattr("barograph.code.refs.ROOT", here.folder)
+    monkeypatch.setattr("barograph.code.git.ROOT", here.folder)
     folder = build_code(resolve_ref("main"), print)
     assert [path for path in folder.rglob("*") if path.is_symlink()] == []
     assert (folder / "tree" / "scheduler_plugins" / "service" / "server.py").is_file()

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from barograph.cli import parser
+from barograph.code import NoSuchRef, NoSuchRepository, Unfit
 from barograph.code.build import build_code, build_folder, jar_of
-from barograph.code.errors import NoSuchRef, NoSuchRepository, Unfit
-from barograph.code.refs import resolve_code
+from barograph.code.git import resolve_code
 from barograph.compare.comparison import read_side
 from barograph.compare.request import comparison_request, plan_comparison
 from barograph.errors import ExperimentError

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.code import refs
-from barograph.code.errors import NoSuchRef, NoSuchRepository
-from barograph.code.refs import folder_with_commit, resolve_experiment, resolve_ref, uncommitted_remark
+from barograph.code import NoSuchRef, NoSuchRepository
+from barograph.code.git import folder_with_commit, resolve_experiment, resolve_ref, uncommitted_remark
 from barograph.plan.blocks import digest
 from barograph.plan.experiment import Code, Experiment, Variant, from_data, load
 from barograph.series.series import open_series, read_series
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("own_folders")
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """In the place of this repository."""
     made = Repository.at(tmp_path / "here")
-    monkeypatch.setattr(refs, "ROOT", made.folder)
+    monkeypatch.setattr("barograph.code.git.ROOT", made.folder)
     made.commit({"a": "1"})
     return made
 
@@ -73,7 +72,7 @@ def test_a_branch_that_is_only_the_remotes_is_found_by_its_end(here: Repository)
 
 
 def test_a_copy_without_git_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refs, "ROOT", tmp_path)
+    monkeypatch.setattr("barograph.code.git.ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(NoSuchRef, match="is no git repository"):
         resolve_ref("main")

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from barograph.child_processes import ChildProcess
-from barograph.code import build, registries, sandbox
+from barograph.code import BuildFailed, SandboxUnavailable, build, sandbox
 from barograph.code.build import run_program
-from barograph.code.errors import BuildFailed, SandboxUnavailable
-from barograph.code.sandbox import HOME, UID, Resources, Sandbox, give_to_sandbox
+from barograph.code.sandbox import HOME, UID, Resources, Sandbox, connect, give_to_sandbox, registry_access
 from barograph.code.store import log_end
 from playbooks.storm_home.assemble import remove_tree
 from tests.support.short_folder import short_folder
@@ -73,7 +72,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         threading.Thread(target=lambda: theirs.sendall(b"answer to " + theirs.recv(100)), daemon=True).start()
         return ours
 
-    monkeypatch.setattr(registries, "connect", connect)
+    monkeypatch.setattr("barograph.code.sandbox.connect", connect)
     return connected
 
 
@@ -117,7 +116,7 @@ def test_a_registry_that_is_silent_is_named(run: Run, monkeypatch: pytest.Monkey
     def connect(host: str) -> socket.socket:
         raise OSError("no route")
 
-    monkeypatch.setattr(registries, "connect", connect)
+    monkeypatch.setattr("barograph.code.sandbox.connect", connect)
     with pytest.raises(BuildFailed, match=f"network: {HOST} cannot be reached: no route"):
         run("python3", "-c", FETCH, HOST, "443", hosts=(HOST,))
 
@@ -137,7 +136,7 @@ def test_registries_are_reached_through_the_boxes_own_proxy(monkeypatch: pytest.
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with registries.connect(HOST) as way:
+        with connect(HOST) as way:
             way.sendall(b"question")
             assert way.recv(100) == b"answer to question"
         thread.join()
@@ -258,7 +257,7 @@ def test_a_launcher_that_ended_before_its_answer_is_not_waited_for(monkeypatch: 
 
     def build(folder: Path) -> None:
         before = set(threading.enumerate())
-        with registries.registry_access(folder, (HOST,), folder / "log") as path:
+        with registry_access(folder, (HOST,), folder / "log") as path:
             (server,) = set(threading.enumerate()) - before
             with socket.socket(socket.AF_UNIX) as launcher, socket.create_server(("127.0.0.1", 0)) as listening:
                 launcher.connect(str(path))

@@ -16,7 +16,7 @@ from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import Code, Durations, Experiment, TopologyChoice, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
-from barograph.run.simulated_clock import SimulatedClock
+from barograph.run.simulation import SimulatedClock
 from barograph.series.progress import ProgressFile
 from barograph.series.series import Series, open_series
 from tests.support.fakes.storm import FakeStorm

@@ -25,8 +25,7 @@ from barograph.counterfactual.simulation import Simulated, simulated, variants_f
 from barograph.errors import ExperimentError
 from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, load, only
-from barograph.run.recorded_start import REASON, RecordedStart, StartedCluster
-from barograph.run.simulated_cluster import SimulatedCluster
+from barograph.run.simulated_cluster import REASON, RecordedStart, SimulatedCluster, StartedCluster
 from barograph.settings import results_root
 from scheduler_plugins.simulator.work import Costs
 from tests.support import simulated_cells

@@ -385,7 +385,7 @@ def test_a_simulated_comparison_of_a_search_has_its_blocks_and_no_goal_to_reach(
     commit: MakeCommit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = commit("good"), commit("bad")
-    monkeypatch.setattr("barograph.code.refs.ROOT", tmp_path)
+    monkeypatch.setattr("barograph.code.git.ROOT", tmp_path)
     asked = command.check_request(ask(good, testbed="simulated", blocks=4), tmp_path)
     search = bisection.new_bisection(asked, (commit_of(bad, tmp_path),), 0.0)
     found = command._comparison(search, search.commits[0])

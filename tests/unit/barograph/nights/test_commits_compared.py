@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("own_folders")
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = with_plugins(tmp_path / "here")
-    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
+    monkeypatch.setattr("barograph.code.git.ROOT", made.folder)
     monkeypatch.setattr("barograph.airflow_environment.prepare", lambda _home: False)
     monkeypatch.setattr(stopping, "run_interim_analysis", lambda _folder: InterimAnswer(True, "narrow enough", ""))
     return made

@@ -125,7 +125,7 @@ def test_what_fails_in_the_first_task_is_the_experiments_outcome(world: World, m
     def taken(*_: object, **__: object) -> Path:
         raise RunsFailed("testbed fake is in use", "capacity")
 
-    monkeypatch.setattr("barograph.machines.opening.open_requested", taken)
+    monkeypatch.setattr("barograph.machines.provision.open_requested", taken)
     found = opened(world, 10.0, [STAR])
     with pytest.raises(RunsFailed):
         tasks.begin_experiment("try", found, STAR)

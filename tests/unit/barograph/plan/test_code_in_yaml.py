@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from barograph.cli.preparation import all_remarks
-from barograph.code.errors import NoSuchRef, Unfit
+from barograph.code import NoSuchRef, Unfit
 from barograph.errors import ExperimentError
-from barograph.machines.opening import open_requested
+from barograph.machines.provision import open_requested
 from barograph.plan.experiment import Code, Experiment, Variant, from_data, load, parse
 from barograph.series.series import read_series
 from barograph.settings import results_root
@@ -86,14 +86,14 @@ def _scaled_in(experiment: Experiment) -> Experiment:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = with_plugins(tmp_path / "here")
-    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
+    monkeypatch.setattr("barograph.code.git.ROOT", made.folder)
     return made
 
 
 def ask_for(monkeypatch: pytest.MonkeyPatch, variant: Variant) -> None:
     star = load("stela/star")
     asked = replace(star, testbed=replace(star.testbed, name="fake"), variants=(variant,), repetitions=1)
-    monkeypatch.setattr("barograph.machines.opening.load", lambda _name: asked)
+    monkeypatch.setattr("barograph.machines.provision.load", lambda _name: asked)
 
 
 @pytest.mark.usefixtures("own_folders")

@@ -16,7 +16,7 @@ import pytest
 from barograph.campaign.steps import attempt_next_run
 from barograph.child_processes import descendants
 from barograph.code.build import build_code
-from barograph.code.refs import resolve_ref
+from barograph.code.git import resolve_ref
 from barograph.code.sandbox import Resources, Sandbox, checkout_sandbox
 from barograph.errors import RunBroken
 from barograph.plan.experiment import Code, Durations, Experiment, load
@@ -24,8 +24,8 @@ from barograph.run import code_service, simulated_cluster
 from barograph.run.code_service import CodeService
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
-from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
+from barograph.run.simulation import SimulatedClock
 from barograph.series.series import open_series
 from inventory.simulated import SimulatedTestbed
 from tests.support.repositories import Repository, with_plugins
@@ -56,7 +56,7 @@ Run = Callable[[Code | None], Path]
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = with_plugins(tmp_path / "here")
-    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
+    monkeypatch.setattr("barograph.code.git.ROOT", made.folder)
     return made
 
 

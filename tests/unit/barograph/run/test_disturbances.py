@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, InfrastructureError, RunBroken
 from barograph.plan.blocks import plan_runs
 from barograph.plan.events import KINDS
@@ -29,53 +28,42 @@ from barograph.run import storm_cluster
 from barograph.run.storm_cluster import StormCluster
 from barograph.yaml_files import read_yaml
 from inventory.machines import Machine
-from tests.unit.barograph.run.conftest import SetUp, Stage
+from tests.unit.barograph.run.conftest import SetUp, of
 
 SLOW = SlowCpu(at="steady", machines=("m1", "m2"), share=0.5)
-
-
-def events_of(here: Stage, kind: str) -> list[dict[str, Any]]:
-    return [event for event in here.events() if event["kind"] == kind]
 
 
 def test_it_begins_at_the_events_zero_and_ends_so_many_seconds_later(stage: SetUp) -> None:
     here = stage(CpuLoad(at="steady", machines=("m1",), cores=0.2, for_s=20.0))
     here.go()
-    (begun,), (ended,) = events_of(here, "event_performed"), events_of(here, "disturbance_ended")
+    (begun,), (ended,), (_, steady) = map(here.of, ("event_performed", "disturbance_ended", "steady"))
     assert (begun["event"], begun["machines"]) == ("cpu_load", ["m1"])
     assert (ended["event_id"], ended["machines"]) == ("e1", ["m1"])
-    assert 20.0 <= ended["t"] - begun["t"] < 22.0
+    assert 20.0 <= ended["t"] - begun["t"] < 22.0 and steady["t"] > ended["t"], "what follows is watched without it"
     assert here.storm.arguments["disturb"] == {"machines": ("m1",), "disturbance": Disturbance("cpu_load", 0.2)}
-    (_, steady) = events_of(here, "steady")
-    assert steady["t"] > ended["t"], "what follows is watched without it"
 
 
 def test_without_an_end_it_lasts_until_the_topology_is_killed(stage: SetUp) -> None:
     here = stage(SLOW)
-    here.go()
-    kinds = [event["kind"] for event in here.events()]
+    kinds, calls = [event["kind"] for event in here.go()], here.storm.calls
     assert kinds.index("topology_killed") < kinds.index("disturbance_ended") < kinds.index("run_ended")
-    calls = here.storm.calls
     assert calls.index("disturb") < calls.index("stop") < calls.index("end_disturbance") < calls.index("collect")
 
 
 @pytest.mark.parametrize("breaks", ["disturb", "end_disturbance"])
 def test_a_run_that_breaks_in_it_ends_it_too(stage: SetUp, breaks: str) -> None:
-    here = stage(NetworkPartition(at="steady", machines=("m1", "m2"), for_s=10.0))
-    here.storm.faults[breaks] = [RunBroken("half begun")]
-    with pytest.raises(RunBroken):
-        attempt_next_run(here.series, here.context)
+    partition = NetworkPartition(at="steady", machines=("m1", "m2"), for_s=10.0)
+    here = stage(partition, **{breaks: [RunBroken("half begun")]})
+    here.fails(RunBroken)
     calls = here.storm.calls
-    last = len(calls) - 1 - calls[::-1].index("end_disturbance")
-    assert calls.index("stop") < last
-    assert [event["machines"] for event in events_of(here, "disturbance_ended")] == [["m1", "m2"]]
+    assert calls.index("stop") < len(calls) - 1 - calls[::-1].index("end_disturbance")
+    assert [event["machines"] for event in here.of("disturbance_ended")] == [["m1", "m2"]]
 
 
 def test_what_cannot_be_ended_is_said_and_the_run_is_collected(stage: SetUp, heard: Any) -> None:
-    here = stage(SLOW)
-    here.storm.faults["end_disturbance"] = [RunBroken("no such machine")]
+    here = stage(SLOW, end_disturbance=[RunBroken("no such machine")])
     here.go()
-    assert "collect" in here.storm.calls and not events_of(here, "disturbance_ended")
+    assert "collect" in here.storm.calls and not here.of("disturbance_ended")
     said = [line["text"] for line in heard.lines if line["kind"] == "message"]
     assert "m1, m2: slow_cpu could not be ended: no such machine" in said
 
@@ -87,7 +75,7 @@ def test_machines_off_the_lan_are_not_missed_and_are_back_before_it_goes_on(stag
     names = [phase["name"] for phase in here.document()["phases"]]
     assert names[names.index("disturb") :] == ["disturb", "recover", "after", "collect"]
     assert set(here.storm.arguments["collect"]["machines"]) >= {"m1", "m3"}
-    assert not events_of(here, "machines_unknown"), "nobody expects them there"
+    assert not here.of("machines_unknown"), "nobody expects them there"
 
 
 def test_a_run_goes_on_without_samples_for_a_while(stage: SetUp) -> None:
@@ -98,80 +86,69 @@ def test_a_run_goes_on_without_samples_for_a_while(stage: SetUp) -> None:
 
 
 def test_a_worker_that_was_killed_may_begin_again(stage: SetUp) -> None:
-    here = stage(WorkerCrash("steady", "m2"))
-    here.storm.faults["restarts"] = [(60.0, "m2:6700", (1,))]
+    here = stage(WorkerCrash("steady", "m2"), restarts=[(60.0, "m2:6700", (1,))])
     here.go()
     assert here.storm.arguments["kill_worker"] == {"machine": "m2"}
 
 
-def test_a_machine_without_a_worker_is_said(stage: SetUp) -> None:
-    here = stage(WorkerCrash("steady", "m2"))
-    here.storm.faults["worker_on"] = [ExperimentError("no worker runs on m2")]
-    with pytest.raises(ExperimentError, match="no worker runs on m2"):
-        attempt_next_run(here.series, here.context)
+def test_a_machine_without_a_worker_is_the_users_error(stage: SetUp) -> None:
+    stage(WorkerCrash("steady", "m2"), worker_on=[ExperimentError("no worker runs on m2")]).fails(ExperimentError)
+
+
+def parsed(*events: dict[str, Any]) -> None:
+    data = read_yaml(EXPERIMENTS / "stela" / "star.yaml")
+    data |= {"machines": {"before": 4, "after": 4}, "events": [{"at": "steady"} | event for event in events]}
+    parse("stela/star", data, source="star.yaml")
+
+
+SLOWED = {"kind": "slow_cpu", "machines": ["m1", "m2"], "share": 0.5}
+AGAIN = {"kind": "slow_cpu", "machines": ["m2", "m3"], "share": 0.2, "for_s": 20}
+BOOTED = {"kind": "crash", "machine": "m1", "restart_after_s": 10}
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("events", "said"),
     [
-        ({"kind": "cpu_load", "machines": [], "cores": 1.0}, "events.0"),
-        ({"kind": "cpu_load", "machines": ["m1"], "cores": 0}, "events.0"),
-        ({"kind": "cpu_load", "machines": ["m9"], "cores": 1.0}, r"machines has 'm9'; at that time there are m1, .*m4"),
-        ({"kind": "slow_cpu", "machines": ["m1"], "share": 1.0}, "share"),
+        ([{"kind": "cpu_load", "machines": [], "cores": 1.0}], "events.0"),
+        ([{"kind": "cpu_load", "machines": ["m1"], "cores": 0}], "events.0"),
+        ([{"kind": "cpu_load", "machines": ["m9"], "cores": 1.0}], r"machines has 'm9'; at that time .* m1, .*m4"),
+        ([SLOWED | {"share": 1.0}], "share"),
+        ([SLOWED | {"machines": ["m1", "m1"]}], "machines is m1, m1; allowed: 1 or more, each once"),
+        ([SLOWED | {"for_s": 999}], r"for_s is 999; allowed: at most 310, 60 s less"),
+        ([{"kind": "partition", "machines": ["m1"]}], "machines is m1; allowed: 2 or more, each once"),
+        ([{"kind": "lan_cut", "machines": ["m1"]}], "for_s is missing; say after how many seconds"),
+        ([{"kind": "lan_cut", "machines": ["m1", "m2", "m3", "m4"], "for_s": 9}], "allowed: not all"),
+        ([{"kind": "sample_loss", "machines": ["m1"]}], "for_s is missing"),
+        ([{"kind": "memory_limit", "machines": ["m1"], "memory_mb": 0.5}], "memory_mb"),
+        ([{"kind": "worker_crash", "machine": "m7"}], "machine is 'm7'; at that time there are m1"),
+        ([SLOWED, AGAIN], "machines has m2, with such a dist"),
+        ([SLOWED, BOOTED], "m1, which has a slow_cpu without an end"),
+        ([{"kind": "hold"}], "decide_every_s"),
+        ([{"kind": "hold", "decide_every_s": 1.0}], "decide_every_s"),
+        ([{"kind": "hold", "decide_every_s": 10.0, "for_s": 999.0}], "for_s is 999; allowed: at most 310, 60 s less"),
         (
-            {"kind": "slow_cpu", "machines": ["m1", "m1"], "share": 0.5},
-            "machines is m1, m1; allowed: 1 or more, each once",
+            [{"kind": "hold", "decide_every_s": 60.0, "for_s": 30.0}],
+            r"decide_every_s is 60; .* at most the hold \(30\)",
         ),
-        (
-            {"kind": "slow_cpu", "machines": ["m1"], "share": 0.5, "for_s": 999},
-            r"for_s is 999; allowed: at most 310, 60 s less",
-        ),
-        ({"kind": "partition", "machines": ["m1"]}, "machines is m1; allowed: 2 or more, each once"),
-        ({"kind": "lan_cut", "machines": ["m1"]}, "for_s is missing; say after how many seconds"),
-        (
-            {"kind": "lan_cut", "machines": ["m1", "m2", "m3", "m4"], "for_s": 9},
-            "allowed: not all, for one must be left",
-        ),
-        ({"kind": "sample_loss", "machines": ["m1"]}, "for_s is missing"),
-        ({"kind": "memory_limit", "machines": ["m1"], "memory_mb": 0.5}, "memory_mb"),
-        ({"kind": "worker_crash", "machine": "m7"}, "machine is 'm7'; at that time there are m1"),
+        ([{"kind": "hold", "decide_every_s": 900.0}], r"decide_every_s is 900; allowed: at most durations.horizon_s"),
+        ([{"kind": "hold", "decide_every_s": 10.0}] * 2, "events.1 is a hold, and an earlier one lasts until the run"),
     ],
 )
-def test_what_cannot_be_is_refused(event: dict[str, Any], said: str) -> None:
-    data = read_yaml(EXPERIMENTS / "stela" / "star.yaml")
-    data |= {"machines": {"before": 4, "after": 4}, "events": [event | {"at": "steady"}]}
+def test_what_cannot_be_is_refused(events: Sequence[dict[str, Any]], said: str) -> None:
     with pytest.raises(ExperimentError, match=said):
-        parse("stela/star", data, source="star.yaml")
+        parsed(*events)
+
+
+@pytest.mark.parametrize("second", [AGAIN, BOOTED])
+def test_what_would_end_an_earlier_disturbance_is_possible_after_its_end(second: dict[str, Any]) -> None:
+    parsed(SLOWED | {"for_s": 20}, second)
 
 
 def test_a_worker_may_restart_for_as_long_as_its_machine_is_disturbed(stage: SetUp) -> None:
     """Also later than the 75 s that a worker may need after an event."""
-    here = stage(SLOW)
-    long = replace(here.series.experiment.durations, after_floor_s=90.0)
-    here = Stage(replace(here.series.experiment, durations=long), here.context.listener)
-    here.storm.faults["restarts"] = [(132.0, "m1:6700", (1,))]
-    here.go()
-    (restarted,) = events_of(here, "worker_restarted")
+    here = stage(SLOW, durations={"after_floor_s": 90.0}, restarts=[(132.0, "m1:6700", (1,))])
+    (restarted,) = of(here.go(), "worker_restarted")
     assert restarted["asked"]
-
-
-@pytest.mark.parametrize(
-    ("second", "said"),
-    [
-        (
-            {"kind": "slow_cpu", "machines": ["m2", "m3"], "share": 0.2, "for_s": 20},
-            "machines has m2, with such a dist",
-        ),
-        ({"kind": "crash", "machine": "m1", "restart_after_s": 10}, "m1, which has a slow_cpu without an end"),
-    ],
-)
-def test_what_would_end_an_earlier_disturbance_is_refused(second: dict[str, Any], said: str) -> None:
-    slow = {"kind": "slow_cpu", "machines": ["m1", "m2"], "share": 0.5}
-    data = read_yaml(EXPERIMENTS / "stela" / "star.yaml")
-    data |= {"machines": {"before": 4, "after": 4}, "events": [each | {"at": "steady"} for each in (slow, second)]}
-    with pytest.raises(ExperimentError, match=said):
-        parse("stela/star", data, source="star.yaml")
-    parse("stela/star", data | {"events": [data["events"][0] | {"for_s": 20}, data["events"][1]]}, source="star.yaml")
 
 
 def test_the_worker_that_is_killed_has_the_lowest_port() -> None:
@@ -229,8 +206,7 @@ def test_whatever_a_harness_that_died_left_is_ended_before_the_next_run(
     disturbed: DisturbedTestbed, tmp_path: Path
 ) -> None:
     """On every machine that is there, though one cannot be brought back; m4 has gone."""
-    slow = SlowCpu(at="steady", machines=("m1", "m2", "m4"), share=0.5)
-    cluster = storm(tmp_path, slow)
+    cluster = storm(tmp_path, SlowCpu(at="steady", machines=("m1", "m2", "m4"), share=0.5))
     with pytest.raises(InfrastructureError, match="no machine m1"):
         cluster.reset(plan_runs(cluster.series.experiment)[0])
     assert [(call[0], call[1]) for call in disturbed.calls] == [("end", "m1"), ("end", "m2")]
@@ -242,29 +218,21 @@ def test_every_disturbance_has_its_kind() -> None:
     assert planned == {"cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"}
 
 
-def test_one_with_little_memory_is_still_in_the_cluster(stage: SetUp) -> None:
+@pytest.mark.parametrize("second", [ScaleIn("steady", 1), WorkerCrash("steady", "m4")])
+def test_one_with_little_memory_is_still_in_the_cluster(second: PlannedEvent, stage: SetUp) -> None:
     """A policy may let it leave, and a later event may name it: only Nimbus may miss it meanwhile."""
-    small = MemoryLimit(at="steady", machines=("m4",), memory_mb=200)
-    here = stage(small, ScaleIn("steady", 1))
-    here.storm.faults["release"] = ("m4",)
-    told = here.go()
-    assert [event["machines"] for event in told if event["kind"] == "machines_left"] == [["m4"]]
-    here = stage(small, WorkerCrash("steady", "m4"))
-    here.go()
+    here = stage(MemoryLimit(at="steady", machines=("m4",), memory_mb=200), second, release=("m4",))
+    left = [event["machines"] for event in of(here.go(), "machines_left")]
+    assert left == ([["m4"]] if second.leaves else [])
 
 
 def test_one_that_dies_disturbed_is_a_machine_that_was_lost(stage: SetUp) -> None:
     """And the policy's answer, which it spoiled, is no failure of the policy."""
-    here = stage(SLOW, ScaleOut("steady", 1))
-    here.storm.faults["dies_deciding"] = ["m2"]
-    told = here.go()
-    assert [event["machines"] for event in told if event["kind"] == "scale_aborted"] == [["m2"]]
+    here = stage(SLOW, ScaleOut("steady", 1), dies_deciding=["m2"])
+    assert [event["machines"] for event in of(here.go(), "scale_aborted")] == [["m2"]]
 
 
-def test_one_that_the_plan_has_crashed_meanwhile_needs_no_end(stage: SetUp) -> None:
-    heard: list[str] = []
-    here = stage(SlowCpu(at="steady", machines=("m1", "m2"), share=0.5), Crash("steady", "m1"))
-    here.context.listener.tell = lambda kind, **facts: heard.append(str(facts)) if kind == "message" else None
-    told = here.go()
-    assert [event["machines"] for event in told if event["kind"] == "disturbance_ended"] == [["m2"]]
-    assert not [text for text in heard if "could not be ended" in text]
+def test_one_that_the_plan_has_crashed_meanwhile_needs_no_end(stage: SetUp, heard: Any) -> None:
+    here = stage(SLOW, Crash("steady", "m1"))
+    assert [event["machines"] for event in of(here.go(), "disturbance_ended")] == [["m2"]]
+    assert not [line for line in heard.lines if "could not be ended" in str(line)]

@@ -13,9 +13,8 @@ from barograph.plan.events.rates import Sine
 from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load, only
 from barograph.run.context import context_in_memory
-from barograph.run.service_in_process import InProcessService
-from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
+from barograph.run.simulation import InProcessService, SimulatedClock
 from barograph.series.series import open_series
 from barograph.testbeds.checks import check
 from inventory.simulated import SimulatedTestbed

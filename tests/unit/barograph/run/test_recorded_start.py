@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from barograph.run.recorded_start import REASON, RecordedStart, begun_as, start_of
+from barograph.run.simulated_cluster import REASON, RecordedStart, begun_as, start_of
 from scheduler_plugins.model import Component, Decision, Executor, Memory, Observation, Slot, Topology, WorkerMachine
 
 MACHINES = tuple(WorkerMachine(f"m{n}", f"id-{n}", (6700, 6701)) for n in (1, 2))

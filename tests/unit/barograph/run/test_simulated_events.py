@@ -21,8 +21,8 @@ from barograph.plan.events.topologies import Arrival
 from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, Variant, load
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
-from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
+from barograph.run.simulation import SimulatedClock
 from barograph.series.series import Series, open_series
 from barograph.testbeds.checks import check
 from inventory.simulated import SimulatedTestbed

@@ -19,9 +19,8 @@ from barograph.plan.durations import DEFAULT_OVERHEAD, run_s
 from barograph.plan.experiment import Durations, Experiment, Variant, load
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
-from barograph.run.recorded_start import supervisor_ids
-from barograph.run.simulated_clock import BEGIN_S, SimulatedClock
-from barograph.run.simulated_cluster import SimulatedCluster
+from barograph.run.simulated_cluster import SimulatedCluster, supervisor_ids
+from barograph.run.simulation import BEGIN_S, SimulatedClock
 from barograph.series.results import complete_runs
 from barograph.series.run_record import median_overhead
 from barograph.series.series import Series, open_series

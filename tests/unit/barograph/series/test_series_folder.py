@@ -23,8 +23,7 @@ from barograph.campaign.steps import (
 )
 from barograph.errors import ExperimentError, Interrupted, TestbedTaken
 from barograph.machines import series_lease
-from barograph.machines.opening import open_requested
-from barograph.machines.provision import provision, release, require_free_testbed
+from barograph.machines.provision import open_requested, provision, release, require_free_testbed
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from barograph.code.errors import Unfit
-from barograph.code.refs import resolve_ref
+from barograph.code import Unfit
+from barograph.code.git import resolve_ref
 from barograph.errors import blame_of
 from barograph.plan.experiment import Code, Experiment, Variant, load
 from barograph.series import variant_code
@@ -25,7 +25,7 @@ POLICIES = "scheduler_plugins/policies/__init__.py"
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = with_plugins(tmp_path / "here")
-    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
+    monkeypatch.setattr("barograph.code.git.ROOT", made.folder)
     return made
 
 

@@ -11,10 +11,10 @@ from barograph.plan import durations
 from barograph.plan.durations import Overhead
 from barograph.plan.events.faults import Crash
 from barograph.plan.events.kind import GIVE_BACK_S, OUTCOME_S, PlannedEvent
+from barograph.plan.events.kind import LIMITS_S as PLAYS_S
 from barograph.plan.events.rates import RateChange
 from barograph.plan.events.scaling import AutonomousPhase, ScaleIn
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load
-from barograph.plan.plays import LIMITS_S as PLAYS_S
 from barograph.software import BUILD_LIMIT_S
 from barograph.testbeds import costs
 from inventory.machines import MachineRequest
