@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from barograph.errors import DiskFull
-from barograph.plan.events.kind import LIMITS_S
+from barograph.plan.events.kind import PLAYS_S
 from playbooks.errors import MachineUnreachable, PlayFailed, StormRefused
 
 log = logging.getLogger(__name__)
@@ -116,13 +116,13 @@ def play(
 
     `variables` hold no secrets: they are written to the artifacts. `on_event` gets a line for each task on each
     machine; it begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it
-    (`playbooks.errors`), also where it is not over after `limit_s` (None: that of `LIMITS_S`). `directory` is named
+    (`playbooks.errors`), also where it is not over after `limit_s` (None: that of `PLAYS_S`). `directory` is named
     after the lease; all processes that the play started end with it. One play at a time.
     """
     started, run_id = time.monotonic(), str(variables.get("run_id", "-"))
     results: list[TaskResult] = []
     totals: dict[str, int] = {}
-    open_tasks = OpenTasks(LIMITS_S[playbook] if limit_s is None else limit_s)
+    open_tasks = OpenTasks(PLAYS_S[playbook] if limit_s is None else limit_s)
     _end_plays(directory, but_connections=True)  # of a killed harness: they would go on beside this one
 
     def hear(event: Event) -> bool:

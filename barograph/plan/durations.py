@@ -1,7 +1,7 @@
 """The limits of the steps of a run and of a series, and the expected and the longest length of runs and series within
 these limits. Pure.
 
-Smaller limits are defined where they apply: of plays in `plays`, of events in `events.kind`, of commands on machines in
+Smaller limits are defined where they apply: of plays and events in `events.kind`, of commands on machines in
 `inventory.remote.ssh`, of builds in `barograph.code.build`.
 """
 
@@ -14,9 +14,9 @@ from barograph.plan.events.kind import (
     GIVE_BACK_S,
     LONGEST_S,
     OUTCOME_S,
+    PLAYS_S,
     REGISTER_S,
     SCALE_ATTEMPTS,
-    PlannedEvent,
 )
 from barograph.plan.events.kind import LIMITS_S as PLAYS_S
 from barograph.plan.experiment import SIMULATED, Experiment
@@ -91,7 +91,7 @@ def default_overhead(testbed: str) -> Overhead:
 def run_s(experiment: Experiment, overhead: Overhead | None = None) -> float:
     """Return the expected seconds of a run, where everything is steady at its floor."""
     seconds = overhead or default_overhead(experiment.testbed.name)
-    watched_s = sum(_watched_s(experiment, place) for place in _places(experiment))
+    watched_s = sum(_watched_s(experiment, place) for place in (None, *range(len(experiment.events))))
     return (watched_s + seconds.run_s + _boots(experiment) * seconds.boot_s) * seconds.pace
 
 
@@ -103,7 +103,7 @@ def _watched_s(experiment: Experiment, place: int | None) -> float:
 
 def longest_run_s(experiment: Experiment) -> float:
     """Return the longest that one attempt of a run can take before a limit ends it."""
-    watched_s = sum(experiment.watched(place)[1] for place in _places(experiment))
+    watched_s = sum(experiment.watched(place)[1] for place in (None, *range(len(experiment.events))))
     events_s = _longest_events_s(experiment, 0)
     switch_s = LONGEST_SWITCH_S if any(variant.code for variant in experiment.variants) else 0.0
     boots_s = _boots(experiment) * (LONGEST_BOOT_S + GIVE_BACK_S)
@@ -137,36 +137,20 @@ def _longest_events_s(experiment: Experiment, place: int) -> float:
     """Return the longest of the events from `place` on; each operation may wait before its rebalance, and once more
     where Nimbus restarts meanwhile."""
     waits_s = 2 * max(variant.wait_s for variant in experiment.variants)
-    events_s = sum(event.longest_s + _waits(event) * waits_s for event in experiment.events[place:])
-    pauses_s = _pauses(experiment, place) * (OUTCOME_S + waits_s)
-    return events_s + pauses_s + _longest_requests_s(experiment, place)
-
-
-def _waits(event: PlannedEvent) -> int:
-    """Return the number of awaited decisions: for each attempt at a scale event, and the last one of a hold that
-    ends."""
-    return SCALE_ATTEMPTS if event.asks_policy else int(event.is_hold and event.planned_s > 0)
-
-
-def _pauses(experiment: Experiment, place: int) -> int:
-    """Return how often a lasting hold pauses from `events[place]` on, after its policy's last decision: before each
-    scale event."""
-    lasting = (number for number, event in enumerate(experiment.events) if event.is_hold and not event.planned_s)
-    first_place = max(place, next(lasting, len(experiment.events)))
-    return sum(event.asks_policy for event in experiment.events[first_place:])
-
-
-def _longest_requests_s(experiment: Experiment, place: int) -> float:
-    """Return the longest of a policy's late requests, carried out after an end: once in each hold that ends, and for a
-    lasting hold in each event and each following watch, from `events[place]` on."""
-    if experiment.machines.limits is None:
-        return 0.0
-    waits, lasts = 0, False
-    for number, event in enumerate(experiment.events):
+    events, total_s, requests, is_held = experiment.events, 0.0, 0, False
+    for number, event in enumerate(events):
         begins = event.is_hold and not event.planned_s
-        waits += (number >= place) * ((event.is_hold and not begins) + lasts + (lasts or begins))
-        lasts = lasts or begins
-    return waits * longest_request_s(experiment)
+        if number >= place:
+            # Awaited decisions: for each attempt at a scale event, and the last one of a hold that ends.
+            decisions = SCALE_ATTEMPTS if event.asks_policy else int(event.is_hold and event.planned_s > 0)
+            total_s += event.longest_s + decisions * waits_s
+            # A lasting hold pauses before each scale event, after its policy's last decision.
+            total_s += (OUTCOME_S + waits_s) * (event.asks_policy and (is_held or begins))
+            # Late requests, carried out after an end: once in each hold that ends, and for a lasting hold in each event
+            # and each following watch.
+            requests += (event.is_hold and not begins) + is_held + (is_held or begins)
+        is_held = is_held or begins
+    return total_s + (requests * longest_request_s(experiment) if experiment.machines.limits is not None else 0.0)
 
 
 def longest_request_s(experiment: Experiment) -> float:
@@ -180,10 +164,6 @@ def first_hold(experiment: Experiment) -> int | None:
     """Return the event from which on a policy may ask for machines; None: none."""
     holds = (place for place, event in enumerate(experiment.events) if event.is_hold)
     return next(holds, None) if experiment.machines.limits is not None else None
-
-
-def _places(experiment: Experiment) -> tuple[int | None, ...]:
-    return (None, *range(len(experiment.events)))
 
 
 def _boots(experiment: Experiment) -> int:

@@ -246,8 +246,16 @@ class Experiment:
     def topologies_of(self, variant: Variant) -> tuple[TopologyChoice, ...]:
         """Return the topologies that this variant's runs submit, in the file's order."""
         changes = variant.topology
+        if changes is None:
+            return self.every_topology()
         return tuple(
-            each if changes is None or changes.name not in (None, each.name) else _changed(each, changes)
+            replace(
+                each,
+                parameters={**each.parameters, **changes.parameters},
+                overrides=_laid_over(each.overrides, changes.overrides),
+            )
+            if changes.name in (None, each.name)
+            else each
             for each in self.every_topology()
         )
 
@@ -272,18 +280,10 @@ def as_data(value: Experiment | Variant) -> dict[str, Any]:
     return data
 
 
-def _changed(topology: TopologyChoice, changes: TopologyChanges) -> TopologyChoice:
-    parameters = {**topology.parameters, **changes.parameters}
-    return replace(topology, parameters=parameters, overrides=_laid_over(topology.overrides, changes.overrides))
-
-
 def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return `above` over `below`; mappings that both have are merged."""
     shared_keys = [key for key in above if isinstance(above[key], Mapping) and isinstance(below.get(key), Mapping)]
     return {**below, **above, **{key: {**below[key], **above[key]} for key in shared_keys}}
-
-
-DEMO = Durations(warm_up_floor_s=25, warm_up_ceiling_s=90, after_floor_s=40, horizon_s=110)
 
 
 def names(folder: Path = EXPERIMENTS) -> tuple[str, ...]:
@@ -302,8 +302,8 @@ def load(name: str, folder: Path = EXPERIMENTS) -> Experiment:
 
 def from_data(data: Mapping[str, Any], source: str = "as recorded") -> Experiment:
     """Return the experiment of `Experiment.as_data`; `source`: the data's origin, for errors."""
-    values = {key: value for key, value in data.items() if key != "name"}
-    return parse(str(data["name"]), values, source=f"{data['name']} ({source})")
+    name = str(data["name"])
+    return parse(name, {key: data[key] for key in data if key != "name"}, source=f"{name} ({source})")
 
 
 def recorded(document: Mapping[str, Any]) -> Experiment | None:
@@ -326,33 +326,23 @@ def only(experiment: Experiment, variants: tuple[str, ...]) -> Experiment:
     return replace(experiment, variants=tuple(v for v in experiment.variants if v.name in variants))
 
 
-def demo(experiment: Experiment) -> Experiment:
-    """Return the experiment with one short repetition of each variant."""
-    return replace(experiment, repetitions=1, durations=DEMO)
-
-
 def parse(name: str, data: Any, *, source: str, folder: Path | None = None) -> Experiment:
     """Parse an experiment. `folder`: the folder of files that it names; without it they are as recorded. Raises
     ExperimentError listing every wrong field."""
     if isinstance(data, Mapping) and SWEEP in data:
         raise ExperimentError(f"{source}: has {SWEEP}, so it is many experiments; run them with: barograph sweep FILE")
     experiment = validated(Experiment, data, source=source, name=name)
-    experiment, errors = _with_traces(experiment, folder)
+    events, errors = list(experiment.events), []
+    for place, event in enumerate(events):
+        if isinstance(event, Trace) and (folder is not None or not event.sha256):
+            rest_time_s = rest_s(events, place, experiment.durations.horizon_s)
+            events[place], problems = event.read(place, folder or ROOT, rest_time_s)
+            errors += problems
+    experiment = replace(experiment, events=tuple(events))  # what a trace contains is a part of the experiment
     errors += _inconsistencies(experiment)
     if errors:
         raise ExperimentError(f"{source}: {'; '.join(errors)}")
     return experiment
-
-
-def _with_traces(experiment: Experiment, folder: Path | None) -> tuple[Experiment, list[str]]:
-    """Read the traces, whose content is a part of the experiment."""
-    events, problems = list(experiment.events), []
-    for place, event in enumerate(events):
-        if isinstance(event, Trace) and (folder is not None or not event.sha256):
-            rest_time_s = rest_s(events, place, experiment.durations.horizon_s)
-            events[place], errors = event.read(place, folder or ROOT, rest_time_s)
-            problems += errors
-    return replace(experiment, events=tuple(events)), problems
 
 
 def _inconsistencies(experiment: Experiment) -> list[str]:
@@ -362,16 +352,10 @@ def _inconsistencies(experiment: Experiment) -> list[str]:
     errors += order_errors(machines.before, machines.after, experiment.events, durations.horizon_s, topologies)
     if machines.limits is not None:
         errors += limit_errors(machines.before, machines.limits, experiment.events)
-    if durations.warm_up_ceiling_s < durations.warm_up_floor_s:
-        errors.append(
-            f"durations.warm_up_ceiling_s is {durations.warm_up_ceiling_s:g}; allowed: at least warm_up_floor_s"
-            f" ({durations.warm_up_floor_s:g})"
-        )
-    if durations.horizon_s < durations.after_floor_s:
-        errors.append(
-            f"durations.horizon_s is {durations.horizon_s:g}; allowed: at least after_floor_s"
-            f" ({durations.after_floor_s:g})"
-        )
+    for least, most in (("warm_up_floor_s", "warm_up_ceiling_s"), ("after_floor_s", "horizon_s")):
+        least_s, most_s = getattr(durations, least), getattr(durations, most)
+        if most_s < least_s:
+            errors.append(f"durations.{most} is {most_s:g}; allowed: at least {least} ({least_s:g})")
     names = [variant.name for variant in experiment.variants]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -445,6 +429,7 @@ def _code_errors(variant: Variant) -> list[str]:
     return errors
 
 
+DEMO = Durations(warm_up_floor_s=25, warm_up_ceiling_s=90, after_floor_s=40, horizon_s=110)
 DURATION_NAMES = tuple(field.name for field in fields(Durations))
 CHANGEABLE = ("variants", "repetitions", "seed", "testbed", "options", "demo", *DURATION_NAMES)
 
@@ -463,13 +448,19 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
     if not values:
         return experiment
     if values.pop("demo", False):
-        experiment = demo(experiment)
+        experiment = replace(experiment, repetitions=1, durations=DEMO)
     if "variants" in values:
         experiment = only(experiment, tuple(values.pop("variants")))
     if "testbed" in values:
         experiment = replace(experiment, testbed=replace(experiment.testbed, name=values.pop("testbed")))
     if options := values.pop("options", None):
-        experiment = replace(experiment, testbed=_with_options(experiment.testbed, options))
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            raise ExperimentError(f'options is {options!r}; give names with values, such as {{"region": "eu-west-1"}}')
+        if problem := no_json(options, "options"):
+            raise ExperimentError(problem)
+        choice = experiment.testbed
+        merged = {**choice.options.get(choice.name, {}), **options}
+        experiment = replace(experiment, testbed=replace(choice, options={**choice.options, choice.name: merged}))
     repetitions, seed = (values.pop(name, getattr(experiment, name)) for name in ("repetitions", "seed"))
     current = experiment.durations
     durations = replace(current, **{key: float(value) for key, value in values.items()})
@@ -478,12 +469,3 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
     return from_data(
         replace(experiment, repetitions=repetitions, seed=seed, durations=durations).as_data(), "as asked for"
     )
-
-
-def _with_options(choice: TestbedChoice, options: Any) -> TestbedChoice:
-    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-        raise ExperimentError(f'options is {options!r}; give names with values, such as {{"region": "eu-west-1"}}')
-    if problem := no_json(options, "options"):
-        raise ExperimentError(problem)
-    values = {**choice.options.get(choice.name, {}), **options}
-    return replace(choice, options={**choice.options, choice.name: values})

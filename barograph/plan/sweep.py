@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import chain, combinations, pairwise, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -91,17 +91,12 @@ class Sweep:
     def points(self) -> tuple[SweepPoint, ...]:
         """Return the points in the file's order, the last field fastest. Raises ExperimentError for the first invalid
         one."""
-        points = tuple(self._point(number, values) for number, values in enumerate(self._values(), start=1))
+        points = []
+        for number, steps in enumerate(product(*(axis.steps for axis in self.axes)), start=1):
+            pairs = [zip(axis.paths, step, strict=True) for axis, step in zip(self.axes, steps, strict=True)]
+            points.append(self._point(number, dict(chain.from_iterable(pairs))))
         _refuse_equal_runs(points, self.source)
-        return points
-
-    def _values(self) -> Iterator[dict[str, Any]]:
-        for steps in product(*(axis.steps for axis in self.axes)):
-            yield {
-                path: value
-                for axis, step in zip(self.axes, steps, strict=True)
-                for path, value in zip(axis.paths, step, strict=True)
-            }
+        return tuple(points)
 
     def _point(self, number: int, values: Mapping[str, Any]) -> SweepPoint:
         source = point_words(self.source, number, values)
@@ -109,7 +104,8 @@ class Sweep:
         for path, value in values.items():
             _set(data, path, value, source)
         if ENDING_NUMBER not in values and any(path.split(".")[0] in CHANGES_OF_IT for path in values):
-            _follow_events(data, self.name, source)
+            plan = validated(Experiment, data, source=source, name=self.name)
+            data["machines"]["after"] = machines_at_end(plan.machines.before, plan.events)
         experiment = parse(self.name, data, source=source, folder=self.folder)
         try:
             return SweepPoint(number, values, with_changes(experiment, self.changes))
@@ -123,13 +119,10 @@ def _refuse_equal_runs(points: Sequence[SweepPoint], source: str) -> None:
     for point in points:
         alike[request_text(replace(point.experiment, seed=0, repetitions=1))].append(point)
     for group in alike.values():
-        previous, *rest = sorted(group, key=lambda point: point.experiment.seed)
-        for successor in rest:
-            distance, repetitions = (
-                successor.experiment.seed - previous.experiment.seed,
-                previous.experiment.repetitions,
-            )
-            if distance < repetitions:
+        group.sort(key=lambda point: point.experiment.seed)
+        for previous, successor in pairwise(group):
+            distance = successor.experiment.seed - previous.experiment.seed
+            if distance < (repetitions := previous.experiment.repetitions):
                 where = point_words(source, successor.number, successor.values)
                 why = (
                     "a repetition has the seed after the one before it; give seeds that are at least"
@@ -138,7 +131,6 @@ def _refuse_equal_runs(points: Sequence[SweepPoint], source: str) -> None:
                     else "in all that is simulated the two are equal; leave one out"
                 )
                 raise ExperimentError(f"{where} has runs of point {previous.number} once more: {why}")
-            previous = successor
 
 
 def point_words(source: str, number: int, values: Mapping[str, Any]) -> str:
@@ -195,7 +187,12 @@ def sweep_digest(points: Sequence[SweepPoint]) -> str:
 
 def require_simulated(sweep: Sweep, points: Sequence[SweepPoint]) -> None:
     """Raise ExperimentError where a point needs machines, or code of a commit, with the reason."""
-    _require_own_code(sweep, points)
+    if pairs := [(point, each.name) for point in points for each in point.experiment.variants if each.code]:
+        point, name = pairs[0]
+        raise ExperimentError(
+            f"{point_words(sweep.source, point.number, point.values)}: variants.{name}.code is set; a sweep has the"
+            " policies of the work tree only; leave it out, or compare two commits with barograph compare"
+        )
     points_on_machines = [point for point in points if point.experiment.testbed.name != SIMULATED]
     if not points_on_machines:
         return
@@ -208,16 +205,6 @@ def require_simulated(sweep: Sweep, points: Sequence[SweepPoint]) -> None:
         " run side by side, which would disturb one another on machines, and there may be thousands; set testbed.name"
         f" to {SIMULATED}, or give --testbed {SIMULATED}"
     )
-
-
-def _require_own_code(sweep: Sweep, points: Sequence[SweepPoint]) -> None:
-    pairs = [(point, variant.name) for point in points for variant in point.experiment.variants if variant.code]
-    if pairs:
-        point, name = pairs[0]
-        raise ExperimentError(
-            f"{point_words(sweep.source, point.number, point.values)}: variants.{name}.code is set; a sweep has the"
-            " policies of the work tree only; leave it out, or compare two commits with barograph compare"
-        )
 
 
 def _axes(given: Any, source: str) -> tuple[Axis, ...]:
@@ -236,7 +223,9 @@ def _axes(given: Any, source: str) -> tuple[Axis, ...]:
 
 def _require_unchanged(axes: Sequence[Axis], changes: Mapping[str, Any], source: str) -> None:
     """Refuse changes of a swept field: the command line's value holds in every point, and would replace the sweep."""
-    fields = list(_changed_fields(changes))
+    values = {key: value for key, value in changes.items() if value is not None}
+    fields = [f"testbed.options.{SIMULATED}.{name}" for name in values.get("options", ())]
+    fields += [CHANGED_FIELDS[key] for key in values if key in CHANGED_FIELDS]
     for path in (path for axis in axes for path in axis.paths):
         for field in fields:
             if f"{field}.".startswith(f"{path}.") or f"{path}.".startswith(f"{field}."):
@@ -244,12 +233,6 @@ def _require_unchanged(axes: Sequence[Axis], changes: Mapping[str, Any], source:
                     f"{source}: {SWEEP} has {path}, and the command line sets {field} of every point; leave one of"
                     " the two out, or write the latter into the file: what is swept is laid over it"
                 )
-
-
-def _changed_fields(changes: Mapping[str, Any]) -> Iterator[str]:
-    values = {key: value for key, value in changes.items() if value is not None}
-    yield from (f"testbed.options.{SIMULATED}.{name}" for name in values.get("options", ()))
-    yield from (CHANGED_FIELDS[key] for key in values if key in CHANGED_FIELDS)
 
 
 def _axis(key: str, values: Any, where: str) -> Axis:
@@ -260,10 +243,17 @@ def _axis(key: str, values: Any, where: str) -> Axis:
         raise ExperimentError(f"{where} has the field {reserved_keys[0]}; allowed: the keys of an experiment's file")
     if not isinstance(values, list) or not values:
         raise ExperimentError(f"{where}.{key} is {values!r}; allowed: a list of one value or more")
-    steps = tuple((value,) if len(paths) == 1 else _together(value, paths, f"{where}.{key}") for value in values)
+    if len(paths) == 1:
+        values = [[value] for value in values]
+    for value in values:
+        if not isinstance(value, list) or len(value) != len(paths):
+            allowed = f"allowed: a list with a value of each of its {len(paths)} fields"
+            raise ExperimentError(f"{where}.{key} has {value!r}; {allowed}")
+    steps = tuple(tuple(value) for value in values)
     texts = [json.dumps(step, sort_keys=True) for step in steps]
     if twice := [values[place] for place, text in enumerate(texts) if text in texts[:place]]:
-        raise ExperimentError(f"{where}.{key} has {json.dumps(twice[0])} twice; give each value once")
+        value = twice[0][0] if len(paths) == 1 else twice[0]
+        raise ExperimentError(f"{where}.{key} has {json.dumps(value)} twice; give each value once")
     firsts = [json.dumps(step[0], sort_keys=True) for step in steps]
     if twice := [text for place, text in enumerate(firsts) if text in firsts[:place]]:
         raise ExperimentError(
@@ -273,52 +263,36 @@ def _axis(key: str, values: Any, where: str) -> Axis:
     return Axis(paths, steps)
 
 
-def _together(value: Any, paths: Sequence[str], where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list) or len(value) != len(paths):
-        raise ExperimentError(f"{where} has {value!r}; allowed: a list with a value of each of its {len(paths)} fields")
-    return tuple(value)
-
-
 def _set(data: Any, path: str, value: Any, source: str) -> None:
     """Put a value at a path: keys, places or names in lists, with dots between them."""
-    path_so_far: list[str] = []
-    node, rest = data, path.split(".")
-    while True:
-        key, remainder = _next_key(
-            node, rest, f"{source}: {SWEEP} has {path}, but", ".".join(path_so_far) or "the file"
-        )
-        if not remainder:
+    node, rest, where = data, path.split("."), ""
+    while rest:
+        key, length = _next_key(node, rest, f"{source}: {SWEEP} has {path}, but", where or "the file")
+        if length == len(rest):
             node[key] = value
             return
         if isinstance(node, dict) and node.get(key) is None:
             node[key] = {}
-        path_so_far += [".".join(rest[: len(rest) - len(remainder)])]
-        node, rest = node[key], remainder
+        where = f"{where}." * bool(where) + ".".join(rest[:length])
+        node, rest = node[key], rest[length:]
 
 
-def _next_key(here: Any, rest: Sequence[str], wrong: str, where: str) -> tuple[Any, list[str]]:
-    """Return the next key or place of the path, and the rest of the path."""
-    if isinstance(here, list):
-        names = [each.get("name") if isinstance(each, Mapping) else None for each in here]
+def _next_key(node: Any, rest: Sequence[str], wrong: str, where: str) -> tuple[Any, int]:
+    """Return the next key or place of the path, and the number of its parts."""
+    if isinstance(node, list):
+        names = [each.get("name") if isinstance(each, Mapping) else None for each in node]
         if rest[0] in names:
-            return names.index(rest[0]), list(rest[1:])
-        if rest[0].isdecimal() and int(rest[0]) < len(here):
-            return int(rest[0]), list(rest[1:])
+            return names.index(rest[0]), 1
+        if rest[0].isdecimal() and int(rest[0]) < len(node):
+            return int(rest[0]), 1
         texts = [name for name in names if name]
         names_text = f"the names {', '.join(texts)}, or " if texts else ""
         raise ExperimentError(
-            f"{wrong} {where} has no {rest[0]!r}; allowed: {names_text}places from 0 to {len(here) - 1}"
+            f"{wrong} {where} has no {rest[0]!r}; allowed: {names_text}places from 0 to {len(node) - 1}"
         )
-    if not isinstance(here, dict):
-        raise ExperimentError(f"{wrong} {where} is {here!r}, which has no fields; allowed: {where}")
+    if not isinstance(node, dict):
+        raise ExperimentError(f"{wrong} {where} is {node!r}, which has no fields; allowed: {where}")
     for length in range(len(rest), 0, -1):
-        if (key := ".".join(rest[:length])) in here:
-            return key, list(rest[length:])
-    is_free_form = where.rpartition(".")[2] == FREE_FORM
-    return (".".join(rest), []) if is_free_form else (rest[0], list(rest[1:]))
-
-
-def _follow_events(data: dict[str, Any], name: str, source: str) -> None:
-    """Set `machines.after` to the events' result from `machines.before`."""
-    experiment = validated(Experiment, data, source=source, name=name)
-    data["machines"]["after"] = machines_at_end(experiment.machines.before, experiment.events)
+        if (key := ".".join(rest[:length])) in node:
+            return key, length
+    return (".".join(rest), len(rest)) if where.rpartition(".")[2] == FREE_FORM else (rest[0], 1)

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from barograph.plan.events.kind import (
     FAILOVER_S,
+    PLAYS_S,
     RESTART_S,
     Disturbance,
     EventTimes,
@@ -23,7 +24,6 @@ from barograph.plan.events.kind import (
     how_long,
     length_errors,
 )
-from barograph.plan.events.kind import LIMITS_S as PLAYS_S
 from barograph.yaml_files import Word
 
 BEGIN_S = 30.0  # until a disturbance has begun, or ended, on every machine

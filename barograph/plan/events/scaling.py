@@ -13,6 +13,7 @@ from barograph.plan.events.kind import (
     GIVE_BACK_S,
     LONGEST_SCALE_S,
     OUTCOME_S,
+    PLAYS_S,
     REGISTER_S,
     EventTimes,
     MachineNumber,
@@ -23,7 +24,6 @@ from barograph.plan.events.kind import (
     how_long,
     length_errors,
 )
-from barograph.plan.events.kind import LIMITS_S as PLAYS_S
 from scheduler_plugins.model import LONGEST_ROUND_S, SHORTEST_ROUND_S
 
 RoundLength = Annotated[float, Field(strict=True, ge=SHORTEST_ROUND_S, le=LONGEST_ROUND_S)]

@@ -110,7 +110,7 @@ def test_changed_is_counted_from_the_statistics_because_a_censored_task_hides_it
 
 
 def test_every_playbook_has_a_time_limit() -> None:
-    assert set(runner.LIMITS_S) == {file.stem for file in PLAYBOOKS.glob("*.yml")}
+    assert set(runner.PLAYS_S) == {file.stem for file in PLAYBOOKS.glob("*.yml")}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_flux_is_ended_on_the_machine_before_its_play_is() -> None:
     """What is still open at the play's limit is then ssh's or the machine's."""
     script = (Path(runner.HERE) / "roles/submit/files/submit.sh").read_text(encoding="utf-8")
     (limit,) = re.findall(r"(?m)^limit=(\d+)", script)
-    assert int(limit) + 150 <= runner.LIMITS_S["submit"], "the copy of a jar over a slow link comes before it"
+    assert int(limit) + 150 <= runner.PLAYS_S["submit"], "the copy of a jar over a slow link comes before it"
     assert "timeout -k 5 $limit sh -c" in script
 
 

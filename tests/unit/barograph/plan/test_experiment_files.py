@@ -20,7 +20,6 @@ from barograph.plan.experiment import (
     DURATION_NAMES,
     EXPERIMENTS,
     Experiment,
-    demo,
     from_data,
     load,
     names,
@@ -475,7 +474,7 @@ def test_a_subset_of_the_variants() -> None:
 
 
 def test_the_demo_is_one_short_repetition() -> None:
-    short, whole = demo(load("stela/star")), load("stela/star")
+    short, whole = with_changes(load("stela/star"), {"demo": True}), load("stela/star")
     assert short.repetitions == 1
     assert short.durations.horizon_s < whole.durations.horizon_s
     assert short.variants == whole.variants

@@ -10,8 +10,7 @@ from barograph.errors import BudgetSpent, ExperimentError
 from barograph.plan import durations
 from barograph.plan.durations import Overhead
 from barograph.plan.events.faults import Crash
-from barograph.plan.events.kind import GIVE_BACK_S, OUTCOME_S, PlannedEvent
-from barograph.plan.events.kind import LIMITS_S as PLAYS_S
+from barograph.plan.events.kind import GIVE_BACK_S, OUTCOME_S, PLAYS_S, PlannedEvent
 from barograph.plan.events.rates import RateChange
 from barograph.plan.events.scaling import AutonomousPhase, ScaleIn
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load
