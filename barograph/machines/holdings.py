@@ -203,12 +203,10 @@ def usage_so_far(series: Series) -> dict[str, Any]:
     now_s = time.time()
     machines = read_holdings(series.folder, now_s)
     pricing = pricing_of(series.experiment)
-    hours = {"machine_hours": sum(each.hours for each in machines)}
-    return (
-        hours
-        if pricing is None
-        else {**hours, "used_usd": _price_usd(machines, pricing), "budget_usd": pricing.budget_usd()}
-    )
+    hours = {"machine_hours": _hours(machines)}
+    if pricing is None:
+        return hours
+    return {**hours, "used_usd": _price_usd(machines, pricing), "budget_usd": pricing.budget_usd()}
 
 
 def write_money(series: Series) -> None:
@@ -218,48 +216,33 @@ def write_money(series: Series) -> None:
         return
     now_s = time.time()
     machines = read_holdings(series.folder, now_s)
+    estimates = series_document(series.folder).get("estimates", [])
+    ends = [*(float(each["opened_s"]) for each in estimates[1:]), now_s]  # of each execution: the next one's opening
+    parts = [(e, [*clip(machines, float(e["opened_s"]), end)]) for e, end in zip(estimates, ends, strict=False)]
+    by_type = defaultdict(list)
+    for each in machines:
+        by_type[each.request.type.name].append(each)
     document = {
         "v": 1,
         "testbed": series.experiment.testbed.name,
         "budget_usd": pricing.budget_usd(),
         "used_usd": _price_usd(machines, pricing),
-        "machine_hours": sum(each.hours for each in machines),
-        "executions": _cost_of_executions(
-            series_document(series.folder).get("estimates", []), machines, pricing, now_s
-        ),
-        "types": _cost_of_types(machines, pricing),
+        "machine_hours": _hours(machines),
+        "executions": [
+            {**estimate, "used_usd": _price_usd(part, pricing), "machine_hours": _hours(part)}
+            for estimate, part in parts
+        ],
+        "types": [
+            {"type": name, "machines": len(part), "hours": _hours(part), "usd": _price_usd(part, pricing)}
+            for name, part in sorted(by_type.items())
+        ],
         "damaged_lines": damaged_holdings(series.folder),
     }
     write_json_atomic(series.folder / MONEY_FILE, document)
 
 
-def _cost_of_executions(
-    estimates: list[dict[str, Any]], machines: Iterable[Holding], pricing: SupportsPricing, now_s: float
-) -> list[dict[str, Any]]:
-    """Return each estimate with the use from its opening to the next one's."""
-    all_machines = tuple(machines)
-    ends = [*(float(each["opened_s"]) for each in estimates[1:]), now_s]
-    rows = []
-    for estimate, end_s in zip(estimates, ends, strict=False):
-        holdings = tuple(clip(all_machines, float(estimate["opened_s"]), end_s))
-        use = {"used_usd": _price_usd(holdings, pricing), "machine_hours": sum(each.hours for each in holdings)}
-        rows.append({**estimate, **use})
-    return rows
-
-
-def _cost_of_types(machines: Iterable[Holding], pricing: SupportsPricing) -> list[dict[str, Any]]:
-    by_type = defaultdict(list)
-    for each in machines:
-        by_type[each.request.type.name].append(each)
-    return [
-        {
-            "type": name,
-            "machines": len(holdings),
-            "hours": sum(each.hours for each in holdings),
-            "usd": _price_usd(holdings, pricing),
-        }
-        for name, holdings in sorted(by_type.items())
-    ]
+def _hours(machines: Iterable[Holding]) -> float:
+    return sum(each.hours for each in machines)
 
 
 def _price_usd(machines: Iterable[Holding], pricing: SupportsPricing) -> float:

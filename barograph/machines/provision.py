@@ -56,13 +56,9 @@ def reserve_testbed(experiment: Experiment) -> None:
     both find it free. For commands only; a DAG waits for the lease (`dags.waiting`).
     """
     require_free_testbed(experiment)
-    if not testbed_of(experiment.testbed).shared:
-        _reserve(experiment.testbed.name)
-
-
-def _reserve(testbed: str) -> None:
+    testbed = experiment.testbed.name
     lock = registry.state_dir() / "leases" / f".{testbed}.lock"
-    if lock in _reserved:
+    if testbed_of(experiment.testbed).shared or lock in _reserved:
         return
     user, file = lock.with_suffix(".user"), FileLock(lock, blocking=False)
     try:
@@ -87,21 +83,16 @@ def provision(series_dir: Path) -> str:
         try:
             acquired = series_lease.acquire(series, testbed, lease)
         except BaseException as error:
-            _release_after(error, series_dir, lease, testbed)
+            try:
+                series_lease.release(series_dir, lease, testbed)
+            except Exception as failure:  # noqa: BLE001 - a note of the original error, which matters more
+                text = _left_message(lease, failure)
+                error.add_note(text)
+                progress.tell("message", text=text)
+                log.warning("%s", text)
             raise
         log.info("series %s: %d machines under lease %s", series.series_id, len(acquired), lease.lease_id)
         return lease.lease_id
-
-
-def _release_after(error: BaseException, series_dir: Path, lease: Lease, testbed: Testbed) -> None:
-    """Release the lease; a failed cleanup becomes a note of the original error, which matters more."""
-    try:
-        series_lease.release(series_dir, lease, testbed)
-    except Exception as failure:  # noqa: BLE001 - `error` is raised
-        text = _left_message(lease, failure)
-        error.add_note(text)
-        ProgressFile(series_dir).tell("message", text=text)
-        log.warning("%s", text)
 
 
 def _take_lease(series: Series, testbed: Testbed) -> Lease:
@@ -141,7 +132,12 @@ def release(series_dir: Path, say: Say | None = None) -> None:
         return
     if not _is_ours(lease):
         if lease.series_id == series_dir.name:
-            raise NotReleased(_anothers_message(lease))
+            minutes = max(1, round((lease.expires_s - time.time()) / 60))
+            raise NotReleased(
+                f"lease {lease.lease_id} on testbed {lease.testbed} is not released: its holder, {lease.holder}, is"
+                f" alive and is not the one releasing it ({holder()}); its machines stay for at most {minutes} min;"
+                " stop that holder, then run `barograph reap`"
+            )
         log.warning("series %s: lease %s is of %s, not released", lease.series_id, lease.lease_id, lease.holder)
         return
     progress = ProgressFile(series_dir)
@@ -180,15 +176,6 @@ def _left_message(lease: Lease, error: BaseException) -> str:
     return (
         f"lease {lease.lease_id} on testbed {lease.testbed} could not be released, {machines} may still be up:"
         f" {message_of(error)}; `barograph reap` ends them, and the reaper's next pass tries to"
-    )
-
-
-def _anothers_message(lease: Lease) -> str:
-    minutes = max(1, round((lease.expires_s - time.time()) / 60))
-    return (
-        f"lease {lease.lease_id} on testbed {lease.testbed} is not released: its holder, {lease.holder}, is alive and"
-        f" is not the one releasing it ({holder()}); its machines stay for at most {minutes} min; stop that holder,"
-        " then run `barograph reap`"
     )
 
 
@@ -235,7 +222,9 @@ def open_checked(
     the remaining runs are counted and priced. `build` builds what the runs need beside the code of variants; `rebuild`:
     that code is built again, even if it failed before.
     """
-    new = not (again and _release_repeated(experiment)) and new
+    if again and (repeated := series_of_dag_run(experiment)) is not None:
+        release_own(repeated.folder)  # of this request before: it would wait for itself
+        new = False
     require_free_testbed(experiment)
     before_open()
     cost = holdings.estimate_cost(experiment, new=new)
@@ -244,16 +233,6 @@ def open_checked(
     build()
     prepare_code(experiment, say, rebuild=rebuild)
     return open_series(experiment, new=new, again=again, estimate=cost.as_data() if cost else None)
-
-
-def _release_repeated(experiment: Experiment) -> bool:
-    """Return whether this DAG run has opened a series of this request before, which has no machines any more: it would
-    wait for itself.
-    """
-    repeated = series_of_dag_run(experiment)
-    if repeated is not None:
-        release_own(repeated.folder)
-    return repeated is not None
 
 
 def cost_remarks(cost: Cost | None) -> list[str]:

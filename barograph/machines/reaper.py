@@ -65,26 +65,23 @@ def health_warning(now_s: float) -> str | None:
 
 def health_lines(now_s: float) -> list[str]:
     """Return the health of the DAG and of the command."""
-    document = read_health()
-    return [line for by in ("dag", "command") for line in _pass_lines(by, document.get(by), now_s)] + [HOW_TO_RUN]
+    document, lines = read_health(), []
+    for name, passed in (("reaper DAG", document.get("dag")), ("barograph reap", document.get("command"))):
+        if passed is None:
+            lines.append(f"{name}: no pass yet")
+            continue
+        success_s = passed["last_success_s"]
+        lines.append(
+            f"{name}: last pass {age(now_s - passed['last_pass_s'])} ago, took {passed['duration_s']:.1f} s; last"
+            f" success {'never' if success_s is None else f'{age(now_s - success_s)} ago'}"
+        )
+        lines += [*(f"  ended {line}" for line in passed["ended"]), *(f"  FAILED {line}" for line in passed["errors"])]
+    return [*lines, HOW_TO_RUN]
 
 
 def is_healthy(now_s: float) -> bool:
     """Return whether the DAG's last success is recent and its newest pass had no error."""
     return health_warning(now_s) is None and not read_health().get("dag", {}).get("errors")
-
-
-def _pass_lines(by: str, passed: dict[str, Any] | None, now_s: float) -> list[str]:
-    name = {"dag": "reaper DAG", "command": "barograph reap"}[by]
-    if passed is None:
-        return [f"{name}: no pass yet"]
-    success_s = passed["last_success_s"]
-    succeeded = "never" if success_s is None else f"{age(now_s - success_s)} ago"
-    head = (
-        f"{name}: last pass {age(now_s - passed['last_pass_s'])} ago, took {passed['duration_s']:.1f} s; last success"
-        f" {succeeded}"
-    )
-    return [head, *(f"  ended {line}" for line in passed["ended"]), *(f"  FAILED {line}" for line in passed["errors"])]
 
 
 def age(seconds: float) -> str:
@@ -187,15 +184,11 @@ def _leftover_of(one: ReapResult, now_s: float, dry_run: bool) -> Leftover:
     if lease is None:
         return Leftover(one.testbed, one.what, one.why, None, None, one.error)
     if not dry_run and one.error is None:
-        _note_gone(lease, now_s)
+        for path in results_root().glob(f"*/*/{lease.series_id}"):
+            note_return(path, lease, None, min(now_s, lease.expires_s))
         remove_cluster_files(lease.lease_id)
     held_s = max(0.0, now_s - lease.acquired_s)
     return Leftover(one.testbed, one.what, one.why, held_s, _cost_usd(lease, now_s), one.error)
-
-
-def _note_gone(lease: Lease, now_s: float) -> None:
-    for path in results_root().glob(f"*/*/{lease.series_id}"):
-        note_return(path, lease, None, min(now_s, lease.expires_s))
 
 
 def _cost_usd(lease: Lease, now_s: float) -> float | None:

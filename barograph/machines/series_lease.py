@@ -9,7 +9,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -26,7 +26,7 @@ from barograph.testbeds.checks import machine_requests, testbed_of
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_S
 from inventory.leases.registry import Lease
-from inventory.machines import Machine, MachineRequest, MachineType
+from inventory.machines import Machine, MachineType
 from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong, SupportsRecall, Testbed
 
 MACHINES_FILE = "machines.json"
@@ -42,8 +42,11 @@ class NoMachines(BarographError):
 
 
 def save_lease(series_dir: Path, lease: Lease, machines: Sequence[Machine]) -> None:
-    document = {"lease": asdict(lease), "machines": [_machine_data(machine) for machine in machines]}
-    write_json_atomic(series_dir / MACHINES_FILE, document)
+    data = [
+        {key: str(value) if isinstance(value, Path) else value for key, value in asdict(machine).items()}
+        for machine in machines
+    ]
+    write_json_atomic(series_dir / MACHINES_FILE, {"lease": asdict(lease), "machines": data})
 
 
 def saved_lease(series_dir: Path) -> Lease | None:
@@ -58,7 +61,14 @@ def current_machines(series_dir: Path) -> tuple[Machine, ...]:
     lease = registry.read(document["lease"]["lease_id"]) if document else None
     if document is None or lease is None or lease.ending:
         raise NoMachines(series_dir)
-    return tuple(_machine_of(machine) for machine in document["machines"])
+    return tuple(
+        Machine(**{
+            **{field.name: data[field.name] for field in fields(Machine)},
+            **{key: Path(data[key]) for key in ("ssh_key", "known_hosts")},
+            "type": MachineType(**data["type"]),
+        })
+        for data in document["machines"]
+    )  # fmt: skip
 
 
 def _read_document(series_dir: Path) -> dict[str, Any] | None:
@@ -67,16 +77,6 @@ def _read_document(series_dir: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return document
-
-
-def _machine_data(machine: Machine) -> dict[str, Any]:
-    return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(machine).items()}
-
-
-def _machine_of(data: dict[str, Any]) -> Machine:
-    values = {field.name: data[field.name] for field in fields(Machine)}
-    paths = {key: Path(values[key]) for key in ("ssh_key", "known_hosts")}
-    return Machine(**{**values, **paths, "type": MachineType(**values["type"])})
 
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def grow(series: Series, names: Sequence[str]) -> tuple[Machine, ...]:
     assert isinstance(testbed, SupportsGrow), "checked before anything was started"
     if remains := [machine.name for machine in current_machines(series.folder) if machine.name in names]:
         give_back(series, remains)
-    requests = _requests(series, names)
+    requests = machine_requests(series.experiment, names)[1:]
     note_request(series.folder, lease, requests, time.time())
     try:
         new = testbed.grow(lease, requests)
@@ -183,10 +183,6 @@ def _current_lease(series_dir: Path) -> Lease:
     return lease
 
 
-def _requests(series: Series, names: Sequence[str]) -> tuple[MachineRequest, ...]:
-    return machine_requests(series.experiment, names)[1:]
-
-
 def remove_cluster_files(lease_id: str) -> None:
     """Remove a released cluster's files, its token first."""
     (cluster_dir(lease_id) / "token").unlink(missing_ok=True)
@@ -201,22 +197,12 @@ def keep_alive(series: Series, limit_s: float) -> Iterator[None]:
     """Send heartbeats, and prolong the series' machines each third of its lease, for `limit_s` at the most: a hanging
     step must not hold machines. In two threads: machines that do not answer must not stop the heartbeat.
     """
-    every_s = min(HEARTBEAT_S, series.experiment.lease_minutes * 60 / 3)
-    with (
-        hold.heartbeat(lambda: _beat(series.folder), "lease heartbeat", every_s, limit_s),
-        hold.heartbeat(_prolongation(series), "lease keeper", every_s, limit_s),
-    ):
-        yield
-
-
-def _beat(series_dir: Path) -> None:
-    if (lease := saved_lease(series_dir)) is not None:
-        registry.beat(lease.lease_id)
-
-
-def _prolongation(series: Series) -> Callable[[], None]:
     minutes = series.experiment.lease_minutes
     due_s = time.monotonic()  # at once: a step may begin near the lease's end
+
+    def beat() -> None:
+        if (lease := saved_lease(series.folder)) is not None:
+            registry.beat(lease.lease_id)
 
     def prolong_if_due() -> None:
         nonlocal due_s
@@ -225,4 +211,9 @@ def _prolongation(series: Series) -> Callable[[], None]:
             prolong(series, minutes)
             due_s = time.monotonic() + minutes * 60 / 3
 
-    return prolong_if_due
+    every_s = min(HEARTBEAT_S, minutes * 60 / 3)
+    with (
+        hold.heartbeat(beat, "lease heartbeat", every_s, limit_s),
+        hold.heartbeat(prolong_if_due, "lease keeper", every_s, limit_s),
+    ):
+        yield

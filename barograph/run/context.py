@@ -213,22 +213,13 @@ class RunContext:
                 f"the policy service serves run {state.run_id or 'none'} in place of {self.plan.run_id}: it was started"
                 " anew; its log on the master says why it ended"
             )
-        self._require_topologies(state)
-        self._note_decisions(state)
-        self._note_requests(state)
-        self._note_unknown_machines(state)
-        self._note_restarts(state)
-        self._note_lost_tasks(state)
-
-    def _require_topologies(self, state: RunSnapshot) -> None:
-        """Require every expected topology: nothing else would notice a missing one."""
-        for topology in state.topologies:
+        for topology in state.topologies:  # nothing else would notice a missing one
             if topology.running or topology.name not in self.expected_topologies:
                 self._gone.pop(topology.name, None)
             elif self.now() - self._gone.setdefault(topology.name, self.now()) >= TOPOLOGY_PATIENCE_S:
                 raise RunBroken(f"Nimbus has topology {topology.name} no more, and nobody asked for that")
-
-    def _note_unknown_machines(self, state: RunSnapshot) -> None:
+        self._note_decisions(state)
+        self._note_requests(state)
         is_placed = any(topology.placed_among for topology in state.topologies)
         unknown = absent_machines(state, self.machines.expected()) if is_placed else ()
         self._known.update(state.machines)
@@ -236,6 +227,8 @@ class RunContext:
         if unknown != self._unknown:
             self._unknown = unknown
             self.record.event("machines_unknown", machines=list(unknown))
+        self._note_restarts(state)
+        self._note_lost_tasks(state)
 
     def _note_restarts(self, state: RunSnapshot) -> None:
         """Record restarts. A spout's unexpected restart changes the load. Raises `_cause`'s error."""
@@ -333,18 +326,6 @@ class RunContext:
         return master_s - (ahead_ms - float(document.get("clock_correction_ms", 0.0))) / 1000
 
 
-def _storm_context(series: Series) -> SeriesContext:
-    from barograph.policy_service import HttpService
-    from barograph.run.storm_cluster import StormCluster
-
-    cluster = StormCluster.of(series)
-    service = HttpService(cluster.master.control_address, cluster.token_file)
-    covered = partial(holdings.require_covered, series)
-    return SeriesContext(
-        series.experiment, cluster, service, MonotonicClock(), ProgressFile(series.folder), steady_test, covered
-    )
-
-
 @dataclass(frozen=True)
 class _MachineSupply:
     """A supply through which machines in memory come and go as a real testbed's do, so that their cost is counted."""
@@ -363,15 +344,6 @@ class _MachineSupply:
 
 def machine_supply(series: Series) -> _MachineSupply | None:
     return _MachineSupply(series) if series_lease.saved_lease(series.folder) else None
-
-
-def _simulated_context_of_step(series: Series) -> SeriesContext:
-    from barograph.run.simulated_cluster import SimulatedCluster
-
-    lease = series_lease.saved_lease(series.folder)
-    folder = cluster_dir(lease.lease_id if lease else series.series_id)
-    with_supply = partial(SimulatedCluster, supply=machine_supply(series))
-    return simulated_context(series, folder, ProgressFile(series.folder), with_supply)
 
 
 def simulated_context(
@@ -414,7 +386,19 @@ CONTEXTS: dict[str, Callable[[Series], SeriesContext]] = {}
 
 def context_of(series: Series) -> SeriesContext:
     """Return the cluster, service and clock of a series: in memory where its machines are, else Storm on machines."""
-    choice = series.experiment.testbed
-    if place_of(choice) != "memory":
-        return _storm_context(series)
-    return CONTEXTS.get(choice.name, _simulated_context_of_step)(series)
+    choice, listener = series.experiment.testbed, ProgressFile(series.folder)
+    if choice.name in CONTEXTS:
+        return CONTEXTS[choice.name](series)
+    if place_of(choice) == "memory":
+        from barograph.run.simulated_cluster import SimulatedCluster
+
+        lease = series_lease.saved_lease(series.folder)
+        folder = cluster_dir(lease.lease_id if lease else series.series_id)
+        return simulated_context(series, folder, listener, partial(SimulatedCluster, supply=machine_supply(series)))
+    from barograph.policy_service import HttpService
+    from barograph.run.storm_cluster import StormCluster
+
+    storm = StormCluster.of(series)
+    service = HttpService(storm.master.control_address, storm.token_file)
+    covered = partial(holdings.require_covered, series)
+    return SeriesContext(series.experiment, storm, service, MonotonicClock(), listener, steady_test, covered)

@@ -29,7 +29,7 @@ from barograph.run.monitor import (
 )
 from barograph.series.run_record import RunRecord
 from playbooks.cluster import NO_SAMPLES
-from scheduler_plugins.service.run_snapshot import RunSnapshot, TopologyStatus
+from scheduler_plugins.service.run_snapshot import RunSnapshot
 from scheduler_plugins.service.samples import WINDOW_S
 
 
@@ -45,11 +45,20 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
         _end_failed(record, "incomplete")
         raise
     except Exception as error:
-        cause = _cause_of(run, error)
+        cause = error
+        may_be_a_machine = blame_of(error) in ("system_under_test", "infrastructure")
+        if may_be_a_machine and not isinstance(error, MachineLost) and (lost := run.lost_machines()):
+            # A dead machine must never be reported as a slow or broken scheduler.
+            cause = MachineLost(f"{', '.join(lost)} stopped answering; seen first as: {error}")
         record.end("failed", cause)
         machine_changes.close_after_failure(run)
         collect_after_failure(run, bring_back=True)
-        cause = _clock_or(run, cause)
+        if blame_of(cause) == "system_under_test":
+            try:  # a clock that jumped looks like a silent worker or a hanging Nimbus
+                clocks.require_steady(run)
+            except clocks.ClockWrong as wrong:
+                record.add({"failure": None})  # otherwise the first one stays
+                cause = clocks.ClockWrong(f"{wrong}; seen first as: {cause}")
         is_doubtful = blame_of(cause) == "system_under_test" and not isinstance(cause, PolicyHung)
         if is_doubtful and (why := _why_invalid(run)):  # a bridge whose policy hangs falls back
             raise _end_invalid(record, f"{why}; after that: {message_of(cause)}") from cause
@@ -91,8 +100,13 @@ def _phases(run: RunContext) -> None:
         context.cluster.reset(run.plan)
         clocks.align(run, ("master", *(name for name in workers if name not in run.machines.later)))
     with record.phase("configure"):
+        levels = {
+            each.name: {key: value for key, value in asdict(each.service_level).items() if value is not None}
+            for each in run.topologies()
+            if each.service_level is not None
+        }
         context.service.configure(
-            run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S, _service_levels(run)
+            run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S, levels
         )
     names = context.experiment.topologies_at_start()
     with record.phase("submit", expected_s=8 * len(names)):
@@ -103,11 +117,20 @@ def _phases(run: RunContext) -> None:
                 record.event("topology_submitted", t=None, **run.about(topology.name))
     with record.phase("first_tuple", expected_s=10):
         begin_s = max(_first_tuple(run, name) for name in names)
-    _warm_up(run, begin_s)
+    floor_s, ceiling_s = context.experiment.watched(None)
+    with record.phase("warm_up", expected_s=ceiling_s) as entry:
+        watch = PhaseEnd(begin_s, begin_s, floor_s, ceiling_s)
+        _note_steady(run, "before", None, _wait_until_steady(run, watch, context.is_steady, Patience()))
+        entry["planned_s"] = planned_s(run.now() - entry["start_s"], floor_s, ceiling_s)
     with run.courses.sending():
-        _events(run)
+        for place, event in enumerate(context.experiment.events):
+            actions = EventActions(run, place)
+            times = event.perform(actions)
+            run.end_restarts(times.begin_s)
+            _watch_after(run, place, actions.event_id, times)
     machine_changes.close(run, "the run is over")
-    _require_all_answer(run)
+    if lost := run.lost_machines():
+        raise MachineLost(f"{', '.join(lost)} stopped answering during the run, and nobody asked for that")
     with record.phase("collect", expected_s=10):
         stop_and_collect(run, bring_back=True)
     if NO_SAMPLES in record.document["missing"]:
@@ -115,30 +138,17 @@ def _phases(run: RunContext) -> None:
     clocks.require_steady(run)
 
 
-def _events(run: RunContext) -> None:
-    for place, event in enumerate(run.context.experiment.events):
-        actions = EventActions(run, place)
-        times = event.perform(actions)
-        run.end_restarts(times.begin_s)
-        _watch_after(run, place, actions.event_id, times)
-
-
-def _service_levels(run: RunContext) -> dict[str, dict[str, float]]:
-    """Return service levels by the topology's name, for the policy; missing ones are left out."""
-    levels = {each.name: each.service_level for each in run.topologies() if each.service_level is not None}
-    return {
-        name: {key: value for key, value in asdict(level).items() if value is not None}
-        for name, level in levels.items()
-    }
-
-
 def _first_tuple(run: RunContext, name: str) -> float:
     def first(state: RunSnapshot) -> float | None:
         topology = state.topology(name)
         if topology is None:
             return None
-        if topology.tasks_total:
-            _require_all_placed_on(run, topology)
+        if topology.tasks_total and (missed := machines_missed_by_placement(topology, run.machines.expected())):
+            # A supervisor whose ZooKeeper session ends is unknown to Nimbus for a moment, which reset cannot foresee.
+            names, them = ", ".join(missed), "it" if len(missed) == 1 else "them"
+            raise MachineLost(
+                f"{names}: not known to Nimbus when it placed the topology, which would run without {them}"
+            )
         return first_tuple_s(topology.series)
 
     of = "".join(f" of topology {each}" for each in run.about(name).values())
@@ -148,40 +158,18 @@ def _first_tuple(run: RunContext, name: str) -> float:
     return t
 
 
-def _require_all_placed_on(run: RunContext, topology: TopologyStatus) -> None:
-    """Require that the topology was placed on all machines: a supervisor whose ZooKeeper session ends is unknown to
-    Nimbus for a moment, which reset cannot foresee.
-    """
-    without = machines_missed_by_placement(topology, run.machines.expected())
-    if without:
-        names, them = ", ".join(without), "it" if len(without) == 1 else "them"
-        raise MachineLost(f"{names}: not known to Nimbus when it placed the topology, which would run without {them}")
-
-
-def _warm_up(run: RunContext, begin_s: float) -> None:
-    floor, ceiling = run.context.experiment.watched(None)
-    with run.record.phase("warm_up", expected_s=ceiling) as entry:
-        watch = PhaseEnd(begin_s, begin_s, floor, ceiling)
-        _note_steady(run, "before", None, _wait_until_steady(run, watch, run.context.is_steady, Patience()))
-        entry["planned_s"] = planned_s(run.now() - entry["start_s"], floor, ceiling)
-
-
 def _watch_after(run: RunContext, place: int, event_id: str, times: EventTimes) -> None:
     """Watch until steady or the horizon; where the next event has a time, until that."""
     (floor, ceiling), zero_s = run.context.experiment.watched(place), times.zero_s
     is_steady, patience = run.context.is_steady, RESTART_PATIENCE
     if times.begin_s is None:
-        is_steady, patience = _never_steady(times.reason), FAILOVER_PATIENCE
+        is_steady, patience = (lambda _seconds, _counts: (False, times.reason)), FAILOVER_PATIENCE
     watch = PhaseEnd(zero_s, times.begin_s or zero_s, floor, ceiling)
     with run.record.phase("after", expected_s=max(0.0, ceiling - (run.now() - zero_s))) as entry:
         entry["event_id"] = event_id
         _note_steady(run, "after", event_id, _wait_until_steady(run, watch, is_steady, patience))
         watched_s = planned_s(run.now() - zero_s, floor, ceiling) - (entry["start_s"] - zero_s)
         entry["planned_s"] = max(0.0, watched_s)
-
-
-def _never_steady(reason: str) -> SteadyTest:
-    return lambda _seconds, _counts: (False, reason)
 
 
 def _wait_until_steady(
@@ -204,29 +192,3 @@ def _note_steady(run: RunContext, phase: str, event_id: str | None, found: Mappi
     for name, outcome in {**found, **of_all}.items():
         facts = {"phase": phase, "steady": outcome.steady, "reason": outcome.reason, "event_id": event_id}
         run.record.event("steady", t=None, **facts, **run.about(name))
-
-
-def _clock_or(run: RunContext, cause: Exception) -> Exception:
-    """Return ClockWrong if a clock jumped: it looks like a silent worker or a hanging Nimbus; else `cause`."""
-    if blame_of(cause) != "system_under_test":
-        return cause
-    try:
-        clocks.require_steady(run)
-    except clocks.ClockWrong as error:
-        run.record.add({"failure": None})  # otherwise the first one stays
-        return clocks.ClockWrong(f"{error}; seen first as: {cause}")
-    return cause
-
-
-def _require_all_answer(run: RunContext) -> None:
-    machines = run.lost_machines()
-    if machines:
-        raise MachineLost(f"{', '.join(machines)} stopped answering during the run, and nobody asked for that")
-
-
-def _cause_of(run: RunContext, error: Exception) -> Exception:
-    """Return the cause: a dead machine must never be reported as a slow or broken scheduler."""
-    if blame_of(error) not in ("system_under_test", "infrastructure") or isinstance(error, MachineLost):
-        return error
-    machines = run.lost_machines()
-    return MachineLost(f"{', '.join(machines)} stopped answering; seen first as: {error}") if machines else error

@@ -43,7 +43,11 @@ class PhaseEnd:
         if now_s - self.zero_s < self.floor_s:
             return None
         ends, rates = counts_since(series, self.begin_s)
-        number = len(ends) - _rows_of_window(ends, self.zero_s, series.step_s)
+        number = len(ends)
+        if (
+            ends
+        ):  # without the rows of a window that is not over; a row that began before the window does not belong to it
+            number = max(0, number - round(ends[-1] - self.zero_s) % round(WINDOW_S) // series.step_s)
         steady, reason = is_steady(ends[:number], rates[:number])
         drain = drain_reason(series.queues, series.sinks, series.step_s) if steady else None
         if steady and drain is None:
@@ -67,12 +71,6 @@ def together(found: Mapping[str, PhaseOutcome]) -> PhaseOutcome:
     """Return one outcome for all: steady if all are, else the reasons of those that are not."""
     reasons = [f"{name}: {outcome.reason}" for name, outcome in found.items() if not outcome.steady]
     return PhaseOutcome(not reasons, "; ".join(reasons) or "every topology is")
-
-
-def _rows_of_window(ends: Sequence[float], zero_s: float, step_s: int) -> int:
-    """Count these rows that belong to a window that is not over; a row of several seconds that began before the window
-    does not."""
-    return min(len(ends), round(ends[-1] - zero_s) % round(WINDOW_S) // step_s) if ends else 0
 
 
 def planned_s(actual_s: float, floor_s: float, ceiling_s: float) -> float:
@@ -179,7 +177,10 @@ class RunMonitor:
             answer = question(state)
             if answer is not None:
                 return answer
-            self._raise_trouble(state, patience)
+            trouble = find_trouble(state, self.expected(), self._absent_for_s(state), patience)
+            if trouble is not None:
+                self.symptom = trouble.symptom
+                raise RunBroken(f"{trouble.message}; {state.held}" if state.held else trouble.message)
             if limit_s is not None and self.clock.now() - begin_s >= limit_s:
                 self.symptom = "time"
                 raise RunBroken(f"{what} within {limit_s:g} s; {_progress(state)}")
@@ -201,12 +202,6 @@ class RunMonitor:
             each = {"by_topology": rates} if len(rates) > 1 else {}
             self.listener.tell("throughput", run_id=state.run_id, per_s=sum(rates.values()) if rates else None, **each)
             return state
-
-    def _raise_trouble(self, state: RunSnapshot, patience: Patience) -> None:
-        trouble = find_trouble(state, self.expected(), self._absent_for_s(state), patience)
-        if trouble is not None:
-            self.symptom = trouble.symptom
-            raise RunBroken(f"{trouble.message}; {state.held}" if state.held else trouble.message)
 
     def _absent_for_s(self, state: RunSnapshot) -> float:
         if not absent_machines(state, self.expected()):

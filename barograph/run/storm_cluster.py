@@ -132,16 +132,11 @@ class StormCluster:
         for event in self.series.experiment.events:  # a harness that died may have left them
             for names, disturbance in event.disturbances:
                 self.end_disturbance(names, disturbance)
-        self._give_back_others()
+        if self.series.experiment.machines.limits is not None:  # machines of a policy, and of an interrupted run
+            of_the_start = {"master", *self.series.experiment.acquired()}
+            if others := [machine.name for machine in self.machines if machine.name not in of_the_start]:
+                self.give_back(others)
         cluster.reset(self.inventory, self.directory, run.run_id)
-
-    def _give_back_others(self) -> None:
-        """Give back machines of a policy, and those of an interrupted run."""
-        if self.series.experiment.machines.limits is None:
-            return
-        of_the_start = {"master", *self.series.experiment.acquired()}
-        if names := [machine.name for machine in self.machines if machine.name not in of_the_start]:
-            self.give_back(names)
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         name = f"topology-{topology.name}.yaml" if self.series.experiment.topologies else "topology.yaml"
@@ -175,23 +170,30 @@ class StormCluster:
         return is_partial
 
     def crash(self, machine: str) -> None:
-        self._faulting().crash(self.machine(machine))
+        testbed = testbed_of(self.series.experiment.testbed)
+        assert isinstance(testbed, SupportsFaults), "checked before anything was started"
+        testbed.crash(self.machine(machine))
 
     def restart(self, machine: str) -> None:
-        self._faulting().restart(self.machine(machine))
+        testbed = testbed_of(self.series.experiment.testbed)
+        assert isinstance(testbed, SupportsFaults), "checked before anything was started"
+        testbed.restart(self.machine(machine))
         cluster.revive(self.inventory, self.directory, machine)
 
     def disturb(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        testbed = testbed_of(self.series.experiment.testbed)
+        assert isinstance(testbed, SupportsDisturbances), "checked before anything was started"
         for name in machines:
-            self._disturbing().disturb(self.machine(name), disturbance, self._others(name, machines, disturbance))
+            testbed.disturb(self.machine(name), disturbance, self._others(name, machines, disturbance))
 
     def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
         names = [machine.name for machine in self.machines if machine.name in machines]
-        errors = []
+        testbed, errors = testbed_of(self.series.experiment.testbed), []
+        assert isinstance(testbed, SupportsDisturbances), "checked before anything was started"
         for name in names:  # even if others fail
             try:
                 others = self._others(name, names, disturbance)
-                self._disturbing().end_disturbance(self.machine(name), disturbance, others)
+                testbed.end_disturbance(self.machine(name), disturbance, others)
             except BarographError as error:
                 errors.append(error)
         if errors:
@@ -228,7 +230,17 @@ class StormCluster:
         return cluster.clock_offsets_ms(self.inventory, machines, now)
 
     def silent_machines(self) -> tuple[str, ...]:
-        return tuple(machine.name for machine in self.machines if not _answers_ssh(machine))
+        """Return machines that do not speak ssh: a frozen one still accepts connections."""
+        silent = []
+        for machine in self.machines:
+            address = (machine.control_address, machine.ssh_port)
+            try:
+                with socket.create_connection(address, timeout=BANNER_S) as connection:
+                    answers = connection.recv(4).startswith(b"SSH-")
+            except OSError:
+                answers = False
+            silent += [] if answers else [machine.name]
+        return tuple(silent)
 
     def recalled(self) -> tuple[str, ...]:
         return series_lease.recalled(self.series)
@@ -265,16 +277,6 @@ class StormCluster:
         }
         write_ansible_inventory(machines, groups, self.inventory)
 
-    def _disturbing(self) -> SupportsDisturbances:
-        testbed = testbed_of(self.series.experiment.testbed)
-        assert isinstance(testbed, SupportsDisturbances), "checked before anything was started"
-        return testbed
-
-    def _faulting(self) -> SupportsFaults:
-        testbed = testbed_of(self.series.experiment.testbed)
-        assert isinstance(testbed, SupportsFaults), "checked before anything was started"
-        return testbed
-
 
 def give_back_quietly(cluster: Cluster, machines: Sequence[str]) -> None:
     """Give machines back; errors are only logged: they must not hide why they are given back."""
@@ -309,12 +311,3 @@ def ansible_groups(experiment: Experiment, present: Iterable[str] = ()) -> dict[
 def machine_facts(type: MachineType, joins: bool) -> Mapping[str, object]:
     sizes = {"cores": type.cores, "memory_mb": type.memory_mb, "bandwidth_mbit": type.bandwidth_mbit or None}
     return {"type": type.name, **sizes, "slots": type.slots, "joins_at_scale": joins}
-
-
-def _answers_ssh(machine: Machine) -> bool:
-    """Return True if the machine speaks ssh: a frozen one still accepts connections."""
-    try:
-        with socket.create_connection((machine.control_address, machine.ssh_port), timeout=BANNER_S) as connection:
-            return connection.recv(4).startswith(b"SSH-")
-    except OSError:
-        return False

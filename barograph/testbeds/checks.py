@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from barograph.errors import ExperimentError, blame_of
 from barograph.plan.events.order import topologies_after, working_machines_after
 from barograph.plan.events.rates import RateChange, Sine, Trace
-from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice, TopologyChoice, Variant
+from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice, TopologyChoice
+from barograph.plan.simulation import complaints, is_simulated
 from inventory import TESTBEDS, machines
 from inventory.leases import registry
 from inventory.machines import MachineRequest
@@ -70,13 +71,13 @@ def _cached_testbed(name: str, options: str, _state: Path) -> Testbed:
 
 def check(experiment: Experiment) -> None:
     """Raise ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
-    complaints = [
-        complaint
-        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting, _courses, _posts, _simulated)
-        for complaint in test(experiment)
+    errors = [
+        error
+        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting, _courses, _posts, complaints)
+        for error in test(experiment)
     ]
-    if complaints:
-        raise ExperimentError(f"{experiment.name}.yaml: {'; '.join(complaints)}")
+    if errors:
+        raise ExperimentError(f"{experiment.name}.yaml: {'; '.join(errors)}")
     testbed_of(experiment.testbed).check(machine_requests(experiment))
 
 
@@ -103,39 +104,27 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
     if is_whole and testbed.scale != 1:
         remarks.append(f"{testbed.name} gives whole machines: the scale of {testbed.scale:g} is not applied")
     slots = experiment.machines.before * worker_type.slots
-    worker_counts = {_workers_at_start(experiment, variant) for variant in experiment.variants}
+    names, differences, common = experiment.topologies_at_start(), [], _sizes(experiment.every_topology())
+    worker_counts = set()
+    for variant in experiment.variants:
+        topologies = experiment.topologies_of(variant)
+        worker_counts.add(sum(_rendered(each).workers for each in topologies if each.name in names))
+        if variant.topology is not None:
+            difference = f"variants.{variant.name}: its topology differs: {variant.topology.words()}"
+            if _sizes(topologies) != common:
+                difference += "; other sizes, so what differs in its results is not the policy's alone"
+            differences.append(difference)
     for workers in sorted(worker_counts):
         if slots < workers:
             remarks.append(
                 f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}"
             )
-    return (*remarks, *(_difference(variant, experiment) for variant in experiment.variants if variant.topology))
+    return (*remarks, *differences)
 
 
-def _workers_at_start(experiment: Experiment, variant: Variant) -> int:
-    """Return the number of all workers at the start."""
-    names = experiment.topologies_at_start()
-    return sum(_rendered(each).workers for each in experiment.topologies_of(variant) if each.name in names)
-
-
-def _difference(variant: Variant, experiment: Experiment) -> str:
-    """Return how a variant's topology differs, and whether its sizes do: they affect its results, too."""
-    assert variant.topology is not None, "only for variants with one"
-    remark = f"variants.{variant.name}: its topology differs: {variant.topology.words()}"
-    own_sizes, common = (
-        [_sizes(each) for each in topologies]
-        for topologies in (experiment.topologies_of(variant), experiment.every_topology())
-    )
-    return (
-        remark
-        if own_sizes == common
-        else f"{remark}; other sizes, so what differs in its results is not the policy's alone"
-    )
-
-
-def _sizes(chosen: TopologyChoice) -> tuple[object, ...]:
-    topology = _rendered(chosen)
-    return topology.workers, [(each.name, each.tasks, each.executors) for each in topology.components]
+def _sizes(topologies: Iterable[TopologyChoice]) -> list[object]:
+    rendered = map(_rendered, topologies)
+    return [(each.workers, [(c.name, c.tasks, c.executors) for c in each.components]) for each in rendered]
 
 
 def _topology(experiment: Experiment) -> Sequence[str]:
@@ -154,19 +143,15 @@ def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
     from topologies import catalogue, work
 
     config = chosen.overrides.get("config")
-    if problems := [*work.setting_errors(config), *_window_errors(config)]:
-        return [f"topology {chosen.name}: {problem}" for problem in problems]
-    return _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides))
-
-
-def _window_errors(config: object) -> Iterator[str]:
-    if not isinstance(config, Mapping) or WINDOW_SETTING not in config:
-        return
-    window_s = config[WINDOW_SETTING]
+    problems = [*work.setting_errors(config)]
+    window_s = config.get(WINDOW_SETTING, 1) if isinstance(config, Mapping) else 1
     is_number = isinstance(window_s, int | float) and not isinstance(window_s, bool)
     if not is_number or not 1 <= window_s <= LONGEST_WINDOW_S:
         allowed = f"allowed: a number from 1 to {LONGEST_WINDOW_S}; change it, or leave it out"
-        yield f"overrides.config: {WINDOW_SETTING} is {json.dumps(window_s, default=str)}; {allowed}"
+        problems.append(f"overrides.config: {WINDOW_SETTING} is {json.dumps(window_s, default=str)}; {allowed}")
+    if problems:
+        return [f"topology {chosen.name}: {problem}" for problem in problems]
+    return _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides))
 
 
 def _policies(experiment: Experiment) -> Sequence[str]:
@@ -307,8 +292,6 @@ def _courses(experiment: Experiment) -> Sequence[str]:
 
 def _posts(experiment: Experiment) -> Sequence[str]:
     """Check that workers post often enough for decisions: otherwise their newest samples are too old."""
-    from barograph.plan.simulation import is_simulated
-
     has_decisions = any(event.asks_policy or event.is_hold for event in experiment.events)
     if (
         not has_decisions or is_simulated(experiment) or _topology(experiment)
@@ -327,13 +310,6 @@ def _seldom_posts(experiment: Experiment, most_s: float, when: str, why: str) ->
                 limit_text = f"allowed {when}: at most {most_s:g}, because {why}"
                 problems.append(f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {limit_text}")
     return problems
-
-
-def _simulated(experiment: Experiment) -> Sequence[str]:
-    """Return what the simulator lacks for a simulated experiment, or what only the simulator has for another."""
-    from barograph.plan.simulation import complaints
-
-    return complaints(experiment)
 
 
 def _can_boot(testbed: Testbed) -> bool:
