@@ -2,13 +2,14 @@
 
 import re
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from analysis.record.clock_offsets import corrected_error_ms
-from barograph.campaign.steps import attempt_next_run
 from barograph.errors import RunBroken
+from barograph.plan.events.kind import PlannedEvent
 from barograph.plan.events.scaling import ScaleIn, ScaleOut
 from barograph.run.clocks import APART_MS, ClockWrong, correction_ms, latency_error_ms, require_close
 from barograph.series.run_record import MonotonicClock
@@ -18,25 +19,22 @@ from tests.unit.barograph.run.conftest import SetUp, Stage
 OUT = ScaleOut("steady", 1)
 
 
+ALL = ("master", "m1", "m2", "m3", "m4", "m5")
+
+
 def refused(here: Stage, match: str) -> dict[str, Any]:
     """The record of a run that is refused in both attempts."""
-    with pytest.raises(ClockWrong, match=match) as caught:
-        attempt_next_run(here.series, here.context)
-    assert caught.value.blame == "infrastructure"
-    assert here.document()["status"] == "failed" and here.document()["failure"]["blame"] == "infrastructure"
-    return here.document()
+    document = here.fails(ClockWrong, match)
+    assert document["status"] == "failed" and document["failure"]["blame"] == "infrastructure"
+    return document
 
 
 def test_offsets_within_the_bound_are_recorded_and_the_runs_clock_follows_them(stage: SetUp) -> None:
-    here = stage(OUT)
-    ahead = dict.fromkeys(("master", "m1", "m2", "m3", "m4", "m5"), 400.0)
-    here.storm.faults["clock_offset_ms"] = ahead
+    here = stage(OUT, clock_offset_ms=dict.fromkeys(ALL, 400.0))
     before_s = here.storm.clock.now()
     here.go()
     document = here.document()
-    assert document["clock_offset_ms"] == pytest.approx(
-        dict.fromkeys(("master", *["m1", "m2", "m3", "m4", "m5"]), 400.0)
-    )
+    assert document["clock_offset_ms"] == pytest.approx(dict.fromkeys(ALL, 400.0))
     assert document["clock_correction_ms"] == pytest.approx(400)
     assert document["clock_end_offset_ms"] == pytest.approx(document["clock_offset_ms"])
     assert here.storm.clock.shift_s == pytest.approx(0.4)
@@ -45,45 +43,66 @@ def test_offsets_within_the_bound_are_recorded_and_the_runs_clock_follows_them(s
 
 
 def test_a_machine_whose_clock_is_far_off_is_named_and_nothing_is_submitted(stage: SetUp) -> None:
-    here = stage(OUT)
-    here.storm.faults["clock_offset_ms"] = {"m3": -31_200.0}
+    here = stage(OUT, clock_offset_ms={"m3": -31_200.0})
     document = refused(here, r"m3 -31\.200 s; allowed: 0\.05 s to either side; synchronise")
     assert document["clock_offset_ms"]["m3"] == -31_200
     assert "submit" not in here.storm.calls
 
 
-def test_a_clock_that_cannot_be_asked_is_refused(stage: SetUp) -> None:
-    here = stage(OUT)
-    here.storm.faults["clock_offset_ms"] = {"m2": None}
-    refused(here, "the clock of m2 could not be asked")
+STEPPED = "clocks were stepped during the run"
+
+
+@pytest.mark.parametrize(
+    ("event", "faults", "message"),
+    [
+        (OUT, {"clock_offset_ms": {"m2": None}}, "the clock of m2 could not be asked"),
+        (OUT, {"clock_step_ms": {"m2": 3e4}, "clock_step_after_s": 15.0, "policy_fails_after_s": 20},
+         rf"{STEPPED}: m2 \+30\.000 s; .*; seen first as: the policy even failed"),
+        (OUT, {"clock_step_ms": {"m2": APART_MS + 20}, "clock_step_after_s": 30.0}, rf"{STEPPED}: m2 \+0\.070 s"),
+        # The median of it and the master alone blamed half of it to each, which is within what is allowed.
+        (ScaleIn("steady", 1), {"clock_step_ms": {"m4": 1.8 * APART_MS}, "clock_step_after_s": 30.0},
+         rf"{STEPPED}: m4 \+0\.090 s"),
+    ],
+)  # fmt: skip
+def test_a_clock_that_cannot_be_trusted_is_infrastructure(
+    stage: SetUp, event: PlannedEvent, faults: dict[str, Any], message: str
+) -> None:
+    refused(stage(event, **faults), message)
+
+
+@pytest.mark.parametrize(
+    ("faults", "error"),
+    [
+        ({"clock_offset_ms": {"master": 30.0}, "policy_fails_after_s": 20}, RunBroken),
+        ({"clock_offset_ms": {"m5": 30.0}, "policy_fails_after_s": 20}, RunBroken),  # it has not joined at the end
+        ({"clock_step_ms": dict.fromkeys(ALL, 300.0), "clock_step_after_s": 30.0}, None),  # the box's own pace
+    ],
+)
+def test_what_no_tuple_is_timed_with_makes_no_latency_wrong(
+    stage: SetUp, faults: dict[str, Any], error: type[Exception] | None
+) -> None:
+    here = stage(OUT, **faults)
+    with nullcontext() if error is None else pytest.raises(error):
+        here.attempt()
+    assert here.document()["clock_error_ms"] == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize("step_ms", [30_000.0, -30_000.0])
 def test_a_clock_that_is_stepped_during_the_run_is_noticed_and_the_run_is_repeated(
     stage: SetUp, step_ms: float
 ) -> None:
-    here = stage(OUT)
-    here.storm.faults |= {"clock_step_ms": {"m2": step_ms}, "clock_step_after_s": 30.0}
+    here = stage(OUT, clock_step_ms={"m2": step_ms}, clock_step_after_s=30.0)
     document = refused(here, re.escape(f"clocks were stepped during the run: m2 {step_ms / 1000:+.3f} s"))
-    first = here.series.attempts / f"{here.run_id}.attempt-1"
-    assert first.exists(), "it was tried again, and is not counted"
+    assert here.first_attempt(), "it was tried again, and is not counted"
     assert document["clock_end_offset_ms"]["m2"] - document["clock_offset_ms"]["m2"] == pytest.approx(step_ms)
-    stepped = [event for event in here.events() if event["kind"] == "clock_stepped"]
-    assert stepped and stepped[0]["machines"] == ["m2"]
-
-
-def test_a_clock_that_is_stepped_in_a_run_that_fails_is_no_failure_of_the_system(stage: SetUp) -> None:
-    here = stage(OUT)
-    here.storm.faults |= {"clock_step_ms": {"m2": 30_000.0}, "clock_step_after_s": 15.0, "policy_fails_after_s": 20}
-    refused(here, r"stepped during the run: m2 \+30\.000 s; .*; seen first as: the policy even failed")
+    assert here.of("clock_stepped")[0]["machines"] == ["m2"]
 
 
 def test_clocks_that_are_refused_are_not_followed(stage: SetUp) -> None:
-    here = stage(OUT)
-    here.storm.faults["clock_offset_ms"] = dict.fromkeys(("master", "m1", "m2", "m3", "m4", "m5"), 1500.0)
+    here = stage(OUT, clock_offset_ms=dict.fromkeys(ALL, 1500.0))
     document = refused(here, r"this box's clock is too far from the machines', whose median is \+1\.5 s; allowed: 1 s")
     assert "clock_correction_ms" not in document
-    assert [event for event in here.events() if event["kind"] == "clock_stepped"] == []
+    assert here.of("clock_stepped") == []
 
 
 def clocks(error_ms: float = 0.0, /, **ms: float) -> dict[str, ClockOffset | None]:
@@ -115,50 +134,17 @@ def test_the_error_of_a_latency_is_the_worst_pairs_with_what_was_not_measured() 
 
 
 def test_a_run_says_by_how_much_its_latencies_may_be_wrong(stage: SetUp) -> None:
-    here = stage(OUT)
-    here.storm.faults |= {"clock_offset_ms": {"m2": 4.0, "m3": -1.0}, "clock_error_ms": 0.5}
+    here = stage(OUT, clock_offset_ms={"m2": 4.0, "m3": -1.0}, clock_error_ms=0.5)
     here.go()
     assert here.document()["clock_error_ms"] == pytest.approx(6)
     assert here.document()["clock_offset_error_ms"] == dict.fromkeys(here.document()["clock_offset_ms"], 0.5)
     assert corrected_error_ms(here.document()) == pytest.approx(1, abs=0.01), "once the offsets are taken out"
 
 
-@pytest.mark.parametrize("elsewhere", ["master", "m5"])
-def test_a_clock_where_no_tuple_is_timed_makes_no_latency_wrong(stage: SetUp, elsewhere: str) -> None:
-    """m5 has not joined when the run ends."""
-    here = stage(OUT)
-    here.storm.faults |= {"clock_offset_ms": {elsewhere: 30.0}, "policy_fails_after_s": 20}
-    with pytest.raises(RunBroken):
-        attempt_next_run(here.series, here.context)
-    assert here.document()["clock_error_ms"] == pytest.approx(0, abs=0.01)
-
-
-def test_a_step_of_a_machine_that_leaves_is_all_its_own(stage: SetUp) -> None:
-    """The median of it and the master alone blamed half of it to each, which is within what is allowed."""
-    here = stage(ScaleIn("steady", 1))
-    here.storm.faults |= {"clock_step_ms": {"m4": 1.8 * APART_MS}, "clock_step_after_s": 30.0}
-    refused(here, r"clocks were stepped during the run: m4 \+0\.090 s")
-
-
-def test_a_clock_that_goes_away_from_the_others_fails_the_run_before_a_second(stage: SetUp) -> None:
-    here = stage(OUT)
-    here.storm.faults |= {"clock_step_ms": {"m2": APART_MS + 20}, "clock_step_after_s": 30.0}
-    refused(here, r"clocks were stepped during the run: m2 \+0\.070 s")
-
-
-def test_a_box_whose_clock_goes_at_another_pace_than_all_machines_fails_no_run(stage: SetUp) -> None:
-    here = stage(OUT)
-    names = ("master", "m1", "m2", "m3", "m4", "m5")
-    here.storm.faults |= {"clock_step_ms": dict.fromkeys(names, 300.0), "clock_step_after_s": 30.0}
-    here.go()
-    assert here.document()["clock_error_ms"] == pytest.approx(0, abs=0.01)
-
-
 def test_a_clock_that_cannot_be_asked_after_the_run_is_said(stage: SetUp, heard: Any) -> None:
-    here = stage(OUT)
-    here.storm.faults["clock_unknown_after_s"] = {"m2": 30.0}
+    here = stage(OUT, clock_unknown_after_s={"m2": 30.0})
     here.go()
-    assert [event["machines"] for event in here.events() if event["kind"] == "clock_unknown"] == [["m2"]]
+    assert [event["machines"] for event in here.of("clock_unknown")] == [["m2"]]
     assert here.document()["clock_end_offset_ms"]["m2"] is None
     text = "the clock of m2 could not be asked after the run"
     assert {"kind": "message", "text": text} in heard.lines
@@ -166,8 +152,7 @@ def test_a_clock_that_cannot_be_asked_after_the_run_is_said(stage: SetUp, heard:
 
 def test_decisions_stand_on_the_runs_clock(stage: SetUp) -> None:
     """The master is 40 ms behind the others: its decision would else come before the request."""
-    here = stage(OUT)
-    here.storm.faults["clock_offset_ms"] = {"master": -40.0}
+    here = stage(OUT, clock_offset_ms={"master": -40.0})
     on_master = here.go()
     decided = next(event["t"] for event in on_master if event["kind"] == "decision")
     requested = next(event["t"] for event in on_master if event["kind"] == "scale_requested")
