@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -56,10 +57,24 @@ def series() -> Series:
     return opened()
 
 
+@pytest.fixture
+def held(series: Series) -> Iterator[Series]:
+    """With its machines."""
+    provision(series.folder)
+    yield series
+    release(series.folder)
+
+
 def fake(series: Series) -> FakeTestbed:
     testbed = checks.testbed_of(series.experiment.testbed)
     assert isinstance(testbed, FakeTestbed)
     return testbed
+
+
+def lease_of(series: Series) -> registry.Lease:
+    lease = series_lease.saved_lease(series.folder)
+    assert lease is not None
+    return lease
 
 
 def names(series: Series) -> list[str]:
@@ -78,57 +93,45 @@ def test_only_the_machines_of_the_start_are_acquired_and_others_come_and_go(seri
     assert all(each.hours < 0.1 for each in found), "nothing counts any more"
 
 
-def test_what_a_run_cut_short_has_left_of_that_name_goes_first(series: Series) -> None:
-    provision(series.folder)
-    first = series_lease.grow(series, ["m5"])
-    assert series_lease.grow(series, ["m5"]) != first and names(series).count("m5") == 1
-    release(series.folder)
+def test_what_a_run_cut_short_has_left_of_that_name_goes_first(held: Series) -> None:
+    first = series_lease.grow(held, ["m5"])
+    assert series_lease.grow(held, ["m5"]) != first and names(held).count("m5") == 1
 
 
-def test_a_boot_that_fails_leaves_what_was_there(series: Series) -> None:
-    provision(series.folder)
-    fake(series)._fails_at = "m5"
+def test_a_boot_that_fails_leaves_what_was_there(held: Series) -> None:
+    fake(held)._fails_at = "m5"
     with pytest.raises(InfrastructureError):
-        series_lease.grow(series, ["m5"])
-    assert names(series) == ["master", "m1", "m2", "m3", "m4"]
-    lease = series_lease.saved_lease(series.folder)
-    assert lease and registry.lease_machines(lease) == ("master", "m1", "m2", "m3", "m4")
-    assert [
-        each.request.name for each in read_holdings(series.folder, time.time() + HOUR) if each.hours > 0.5
-    ] == names(series)
-    release(series.folder)
+        series_lease.grow(held, ["m5"])
+    assert names(held) == ["master", "m1", "m2", "m3", "m4"]
+    lease = lease_of(held)
+    assert registry.lease_machines(lease) == ("master", "m1", "m2", "m3", "m4")
+    assert [each.request.name for each in read_holdings(held.folder, time.time() + HOUR) if each.hours > 0.5] == names(
+        held
+    )
 
 
-def test_lost_machines_are_replaced_and_the_master_is_not(series: Series) -> None:
-    provision(series.folder)
-    assert series_lease.replace(series, {"m2"}) and set(names(series)) == {"master", "m1", "m2", "m3", "m4"}
-    assert not series_lease.replace(series, {"m2", "master"})
-    release(series.folder)
+def test_lost_machines_are_replaced_and_the_master_is_not(held: Series) -> None:
+    assert series_lease.replace(held, {"m2"}) and set(names(held)) == {"master", "m1", "m2", "m3", "m4"}
+    assert not series_lease.replace(held, {"m2", "master"})
 
 
-def test_prolonging_reaches_the_machines(series: Series) -> None:
-    provision(series.folder)
-    lease = series_lease.saved_lease(series.folder)
-    assert lease is not None
-    series_lease.prolong(series, 1000)
+def test_prolonging_reaches_the_machines(held: Series) -> None:
+    lease = lease_of(held)
+    series_lease.prolong(held, 1000)
     longer = registry.read(lease.lease_id)
     assert longer is not None and longer.expires_s > lease.expires_s + HOUR
-    assert set(fake(series).ends_s(lease).values()) == {longer.expires_s}
-    release(series.folder)
+    assert set(fake(held).ends_s(lease).values()) == {longer.expires_s}
 
 
-def test_a_lease_is_prolonged_also_during_one_long_run_but_not_for_ever(series: Series) -> None:
-    provision(series.folder)
-    short = Series(series.folder, _with_lease(series, minutes=0.02), 0.0)  # 1.2 s
-    lease = series_lease.saved_lease(series.folder)
-    assert lease is not None
+def test_a_lease_is_prolonged_also_during_one_long_run_but_not_for_ever(held: Series) -> None:
+    short = Series(held.folder, _with_lease(held, minutes=0.02), 0.0)  # 1.2 s
+    lease = lease_of(held)
     with keep_alive(short, limit_s=2.0):
         (keeper,) = [thread for thread in threading.enumerate() if thread.name == "lease keeper"]
         first = registry.read(lease.lease_id)
         while registry.read(lease.lease_id) == first:
             time.sleep(0.05)
         keeper.join()  # pytest's timeout ends a wait in vain
-    release(series.folder)
 
 
 def test_what_is_left_of_a_lease_is_prolonged_as_the_work_begins(
@@ -148,15 +151,12 @@ def _with_lease(series: Series, minutes: float) -> Any:
     return replace(series.experiment, lease_minutes=minutes)
 
 
-def test_machines_of_a_killed_harness_count_to_the_end_of_their_lease(series: Series) -> None:
-    provision(series.folder)
-    lease = series_lease.saved_lease(series.folder)
-    assert lease is not None
-    (one, *_) = read_holdings(series.folder, lease.expires_s + 10 * HOUR)
+def test_machines_of_a_killed_harness_count_to_the_end_of_their_lease(held: Series) -> None:
+    lease = lease_of(held)
+    (one, *_) = read_holdings(held.folder, lease.expires_s + 10 * HOUR)
     assert one.to_s == lease.expires_s
-    (one, *_) = read_holdings(series.folder, lease.acquired_s + HOUR)
+    (one, *_) = read_holdings(held.folder, lease.acquired_s + HOUR)
     assert one.hours == pytest.approx(1, abs=0.01)
-    release(series.folder)
 
 
 def test_a_half_line_hides_nothing_after_it(series: Series) -> None:
@@ -179,8 +179,7 @@ def test_lines_that_say_nothing_whole_are_counted_and_in_no_cost(series: Series)
 
 def test_a_folder_that_is_gone_does_not_keep_machines(series: Series) -> None:
     provision(series.folder)
-    lease = series_lease.saved_lease(series.folder)
-    assert lease is not None
+    lease = lease_of(series)
     shutil.rmtree(series.folder)
     series_lease.release(series.folder, lease, fake(series))
     assert registry.read_all() == () and fake(series).leftovers() == () and fake(series).ends_s(lease) == {}

@@ -6,7 +6,7 @@ import os
 import select
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,26 @@ def run(stela: Experiment, tmp_path: Path, heard: Any) -> Run:
     return go
 
 
+Serve = Callable[..., CodeService]
+
+
+@pytest.fixture
+def serve(commit: Callable[..., Code], tmp_path: Path) -> Iterator[Serve]:
+    """The service of a commit with these lines in its server."""
+    services: list[CodeService] = []
+
+    def begin(lines: str = "", **more: Any) -> CodeService:
+        services.append(CodeService(commit(f"{lines}\n# its end\n", SERVICE), tmp_path / "run", lambda: 0.0, **more))
+        return services[-1]
+
+    yield begin
+    for service in services:
+        service.close()
+
+
+SLEEPING = "\nimport time\n\ntime.sleep(600)\n"
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """What does not name the code."""
     files = [*folder.glob("workers/*"), folder / "decisions.jsonl", folder / "events.jsonl"]
@@ -133,24 +153,16 @@ def test_a_service_that_does_not_begin_says_its_last_words(run: Run, commit: Cal
         run(commit(ENDING, SERVICE))
 
 
-def test_the_service_of_a_commit_is_told_how_long_lines_are(commit: Callable[..., Code], tmp_path: Path) -> None:
-    service = CodeService(commit("\n# as it is\n"), tmp_path / "run", lambda: 0.0, 10)
-    try:
-        assert service.call("/state")["sample_s"] == 10
-    finally:
-        service.close()
+def test_the_service_of_a_commit_is_told_how_long_lines_are(serve: Serve) -> None:
+    assert serve(sample_s=10).call("/state")["sample_s"] == 10
 
 
-def test_a_service_that_hangs_breaks_its_run(
-    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_hangs_or_does_not_read_breaks_its_run(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_service, "ANSWER_S", 1.0)
-    service = CodeService(commit("\nimport time\n\ntime.sleep(600)\n", SERVICE), tmp_path / "run", lambda: 0.0)
-    try:
-        with pytest.raises(RunBroken, match=r"the policy service of main .* has not answered /state within 1 s"):
-            service.call("/state")
-    finally:
-        service.close()
+    with pytest.raises(RunBroken, match=r"the policy service of main .* has not answered /state within 1 s"):
+        serve(SLEEPING).call("/state")
+    with pytest.raises(RunBroken, match="has not answered /samples within 1 s"):
+        serve(SLEEPING).take_samples(["x" * 1_000_000])
 
 
 @pytest.mark.parametrize(
@@ -172,27 +184,23 @@ def test_what_a_service_puts_in_the_place_of_its_log_is_not_read(
     assert not (tmp_path / "copy").exists()
 
 
-def test_an_answer_that_comes_too_late_is_nobodys(
-    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_comes_too_late_is_nobodys(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """It must not be taken for that of the next call."""
     slow = "\nimport time\n\n_state = CALLS['GET', '/state']\n"
-    slow += "CALLS['GET', '/state'] = lambda *given: (time.sleep(3), _state(*given))[1]\n"
-    service = CodeService(commit(slow, SERVICE), tmp_path / "run", lambda: 0.0)
+    service = serve(slow + "CALLS['GET', '/state'] = lambda *given: (time.sleep(3), _state(*given))[1]\n")
     monkeypatch.setattr(code_service, "ANSWER_S", 1.0)
     with pytest.raises(RunBroken, match="has not answered /state within 1 s"):
         service.call("/state")
     monkeypatch.setattr(code_service, "ANSWER_S", 30.0)
     with pytest.raises(RunBroken, match="ended with -9"):
         service.call("/state")
-    service.close()
 
 
 def test_an_answer_that_waits_is_read_though_this_process_was_stopped_meanwhile(
-    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by Ctrl-Z, which does not reach the sandbox."""
-    service = CodeService(commit("\n# as it is\n"), tmp_path / "run", lambda: 0.0)
+    service = serve()
     send = service._send
 
     def send_and_stop(*given: Any) -> None:
@@ -200,13 +208,34 @@ def test_an_answer_that_waits_is_read_though_this_process_was_stopped_meanwhile(
         assert select.select([service._process.stdout], [], [], 30.0)[0]
         time.sleep(1.0)
 
-    try:
-        service.call("/state")
-        monkeypatch.setattr(service, "_send", send_and_stop)
-        monkeypatch.setattr(code_service, "ANSWER_S", 1.0)
-        assert service.call("/state")["run_id"] == ""
-    finally:
-        service.close()
+    service.call("/state")
+    monkeypatch.setattr(service, "_send", send_and_stop)
+    monkeypatch.setattr(code_service, "ANSWER_S", 1.0)
+    assert service.call("/state")["run_id"] == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "number", "words"),
+    [
+        ("ANSWER_S", 0.5, "has not answered /state within 0.5 s"),
+        ("LARGEST_ANSWER", 1_000_000, "answered /state with more than 1000000 bytes"),
+    ],
+)
+def test_an_answer_without_an_end_breaks_its_run(
+    limit: str, number: float, words: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is always more of it, so that no look finds the service silent."""
+    service = serve()
+    theirs = service._process.stdout
+    monkeypatch.setattr(code_service, "CHUNK", 16)
+    monkeypatch.setattr(code_service, limit, number)
+    with Path("/dev/zero").open("rb") as endless:
+        service._process.stdout = endless
+        try:
+            with pytest.raises(RunBroken, match=words):
+                service.call("/state")
+        finally:
+            service._process.stdout = theirs
 
 
 LARGE = """
@@ -221,64 +250,23 @@ CALLS["GET", "/state"] = large
 """
 
 
-@pytest.mark.parametrize(
-    ("limit", "number", "words"),
-    [
-        ("ANSWER_S", 0.5, "has not answered /state within 0.5 s"),
-        ("LARGEST_ANSWER", 1_000_000, "answered /state with more than 1000000 bytes"),
-    ],
-)
-def test_an_answer_without_an_end_breaks_its_run(
-    limit: str, number: float, words: str, commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There is always more of it, so that no look finds the service silent."""
-    service = CodeService(commit("\n# as it is\n"), tmp_path / "run", lambda: 0.0)
-    theirs = service._process.stdout
-    monkeypatch.setattr(code_service, "CHUNK", 16)
-    monkeypatch.setattr(code_service, limit, number)
-    with Path("/dev/zero").open("rb") as endless:
-        service._process.stdout = endless
-        try:
-            with pytest.raises(RunBroken, match=words):
-                service.call("/state")
-        finally:
-            service._process.stdout = theirs
-            service.close()
-
-
-def test_a_service_that_does_not_read_breaks_its_run(
-    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(code_service, "ANSWER_S", 1.0)
-    service = CodeService(commit("\nimport time\n\ntime.sleep(600)\n", SERVICE), tmp_path / "run", lambda: 0.0)
-    try:
-        with pytest.raises(RunBroken, match="has not answered /samples within 1 s"):
-            service.take_samples(["x" * 1_000_000])
-    finally:
-        service.close()
-
-
 def test_a_service_that_takes_more_memory_than_allowed_breaks_its_run(
-    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def small(*given: Any) -> Sandbox:
         return replace(checkout_sandbox(*given), resources=Resources(memory_mb=200))
 
     monkeypatch.setattr(code_service, "checkout_sandbox", small)
-    service = CodeService(commit(LARGE, SERVICE), tmp_path / "run", lambda: 0.0)
-    try:
-        with pytest.raises(RunBroken, match=r"takes too much: it takes \d+ MB of memory, allowed are 200"):
-            service.call("/state")
-    finally:
-        service.close()
+    with pytest.raises(RunBroken, match=r"takes too much: it takes \d+ MB of memory, allowed are 200"):
+        serve(LARGE).call("/state")
 
 
-def test_of_what_a_service_prints_only_the_end_is_read(commit: Callable[..., Code], tmp_path: Path) -> None:
+def test_of_what_a_service_prints_only_the_end_is_read(serve: Serve) -> None:
     """It may be as much as the sandbox's disk holds."""
     printing = (
-        "\nimport sys\n\nprint('x' * 10_000_000, file=sys.stderr)\nprint('not today', file=sys.stderr)\nsys.exit(3)\n"
+        "\nimport sys\n\nfor text in ('x' * 10_000_000, 'not today'):\n    print(text, file=sys.stderr)\nsys.exit(3)\n"
     )
-    service = CodeService(commit(printing, SERVICE), tmp_path / "run", lambda: 0.0)
+    service = serve(printing)
     tracemalloc.start()
     try:
         with pytest.raises(RunBroken, match="ended with 3; it said last: not today"):
@@ -286,4 +274,3 @@ def test_of_what_a_service_prints_only_the_end_is_read(commit: Callable[..., Cod
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
-        service.close()
