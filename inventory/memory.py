@@ -42,7 +42,6 @@ class MemoryTestbed(Generic[Kept]):
 
     def __init__(self, make: Callable[[str], Kept]) -> None:
         self._make = make
-        self._dead = False
         self._held: dict[str, dict[str, Kept]] = {}
 
     def ends_s(self, lease: Lease) -> Mapping[str, float]:
@@ -60,14 +59,14 @@ class MemoryTestbed(Generic[Kept]):
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Testbed.acquire`."""
         self.check(requests)
-        self._require_lease(lease)
+        registry.require_on_record(lease)
         registry.require_empty(lease, self._folder(lease.lease_id).exists())
         return self._start(lease, requests)
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `SupportsGrow.grow`."""
         self.check(requests)
-        self._require_lease(lease)
+        registry.require_on_record(lease)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
         return self._start(lease, requests)
 
@@ -123,11 +122,6 @@ class MemoryTestbed(Generic[Kept]):
             self._remove(lease_id)
         return names
 
-    def _require_lease(self, lease: Lease) -> None:
-        if self._dead:
-            raise InfrastructureError(f"testbed {self.name} does not answer; see whether it is up, then start again")
-        registry.require_on_record(lease)
-
     def _start(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """Start all or none of them; the lease's earlier machines stay."""
         start_s, earlier_names = time.monotonic(), registry.lease_machines(lease)
@@ -177,7 +171,7 @@ class MemoryTestbed(Generic[Kept]):
 
     def _require(self, machine: Machine) -> Kept:
         state = self._find(machine)
-        if state is None or self._dead:
+        if state is None:
             raise InfrastructureError(
                 f"{self.name}: no lease has a machine {machine.name} (given back or released); name one that it has"
             )

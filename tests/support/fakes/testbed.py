@@ -29,43 +29,30 @@ class FakeOptions(TestbedOptions):
 
 @dataclass
 class FakeMachine(MachineInMemory):
-    """What a fake machine is beside: files and programs. Tests reach in and change it."""
+    """What a fake machine is beside: files, with their modes. Tests reach in and change it."""
 
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
-    programs: dict[str, "Program"] = field(default_factory=dict)
-    commands: list[list[str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class ProgramResult:
-    """What a fake program did: its result and how long it would have taken."""
-
-    result: Result
-    seconds: float = 0.0
-
-
-Program = Callable[[FakeMachine, Sequence[str]], ProgramResult]
-
-
-def _cat(machine: FakeMachine, arguments: Sequence[str]) -> ProgramResult:
+def _cat(machine: FakeMachine, arguments: Sequence[str]) -> Result:
     if missing := [path for path in arguments if path not in machine.files]:
-        return ProgramResult(Result("", f"cat: {missing[0]}: No such file or directory\n", 1))
-    return ProgramResult(Result("".join(machine.files[path][0].decode() for path in arguments), "", 0))
+        return Result("", f"cat: {missing[0]}: No such file or directory\n", 1)
+    return Result("".join(machine.files[path][0].decode() for path in arguments), "", 0)
 
 
-def _stat(machine: FakeMachine, arguments: Sequence[str]) -> ProgramResult:
+def _stat(machine: FakeMachine, arguments: Sequence[str]) -> Result:
     """Only `stat -c %a PATH`."""
     if (path := arguments[-1]) not in machine.files:
-        return ProgramResult(Result("", f"stat: cannot statx '{path}': No such file or directory\n", 1))
-    return ProgramResult(Result(f"{machine.files[path][1]:o}\n", "", 0))
+        return Result("", f"stat: cannot statx '{path}': No such file or directory\n", 1)
+    return Result(f"{machine.files[path][1]:o}\n", "", 0)
 
 
-PROGRAMS: dict[str, Program] = {
-    "true": lambda _machine, _arguments: ProgramResult(Result("", "", 0)),
-    "false": lambda _machine, _arguments: ProgramResult(Result("", "", 1)),
-    "hostname": lambda machine, _arguments: ProgramResult(Result(f"{machine.name}\n", "", 0)),
-    "echo": lambda _machine, arguments: ProgramResult(Result(" ".join(arguments) + "\n", "", 0)),
-    "sleep": lambda _machine, arguments: ProgramResult(Result("", "", 0), float(arguments[0])),
+PROGRAMS: dict[str, Callable[[FakeMachine, Sequence[str]], Result]] = {
+    "true": lambda _machine, _arguments: Result("", "", 0),
+    "false": lambda _machine, _arguments: Result("", "", 1),
+    "hostname": lambda machine, _arguments: Result(f"{machine.name}\n", "", 0),
+    "echo": lambda _machine, arguments: Result(" ".join(arguments) + "\n", "", 0),
+    "sleep": lambda _machine, _arguments: Result("", "", 0),
     "cat": _cat,
     "stat": _stat,
 }
@@ -80,18 +67,15 @@ class FakeRemote:
         self._open = True
 
     def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
-        """See `Remote.run`; a program that nobody gave the machine ends with 127, as `timeout` says it."""
+        """See `Remote.run`; a program that there is not ends with 127, as `timeout` says it."""
         self._reach()
-        self._machine.commands.append(list(argv))
-        program = {**PROGRAMS, **self._machine.programs}.get(argv[0])
-        if program is None:
+        if argv[0] not in PROGRAMS:
             return Result("", f"timeout: failed to run command '{argv[0]}': No such file or directory\n", 127)
-        ran = program(self._machine, argv[1:])
-        if ran.seconds >= timeout_s:
+        if argv[0] == "sleep" and float(argv[1]) >= timeout_s:
             raise RemoteTimeoutError(
                 f"{self._machine.name}: `{' '.join(argv)}` still ran after {timeout_s:g} s and was killed"
             )
-        return ran.result
+        return PROGRAMS[argv[0]](self._machine, argv[1:])
 
     def put(self, source: Path, target: str) -> None:
         """See `Remote.put`; a fake machine has every folder."""
@@ -143,12 +127,6 @@ class FakeTestbed(MemoryTestbed[FakeMachine]):
         self._memory_mb = memory_mb
         self._fails_at = fails_at
         self._recalled: set[str] = set()
-
-    def die(self) -> None:
-        """From now on the testbed itself does not answer, nor any machine of it."""
-        self._dead = True
-        for machine in self._all():
-            machine.alive = False
 
     def recall(self, name: str) -> None:
         """The owner of the machine of that name announces that it will take it away."""
