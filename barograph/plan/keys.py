@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 import textwrap
 import typing
 from collections.abc import Iterator, Mapping
@@ -50,42 +49,23 @@ class Key(NamedTuple):
 
 def key_tables() -> dict[str, tuple[str, list[Key]]]:
     """Return the purpose of each part of the file, and its keys."""
-    return {
-        title: (
-            _purpose(cls),
-            [_key(cls, each) for each in fields(cls) if (cls, each.name) != (Experiment, "name")],  # it is the path
-        )
-        for title, cls in PARTS.items()
-    }
+    tables = {}
+    for title, cls in PARTS.items():
+        hints = typing.get_type_hints(cls, include_extras=True)
+        rows = [_key(cls, each, hints[each.name]) for each in fields(cls)]
+        purpose = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
+        tables[title] = (purpose, rows[1:] if cls is Experiment else rows)  # the experiment's name is the path
+    return tables
 
 
-def _purpose(cls: type) -> str:
-    text = inspect.getdoc(cls) or ""
-    if not text or text.startswith(f"{cls.__name__}("):  # a dataclass without a docstring shows its signature
-        text = (inspect.getdoc(sys.modules[cls.__module__]) or "") if "events" in cls.__module__ else ""
-    return " ".join(text.split("\n\n")[0].split())
-
-
-def _key(cls: type, each: Field[Any]) -> Key:
-    hint = typing.get_type_hints(cls, include_extras=True)[each.name]
-    meaning = "which kind of event" if each.name == "kind" else _comment(cls, each.name)
-    return Key(_alias(hint) or each.name, _type(hint), _default(each), meaning)
-
-
-def _alias(hint: Any) -> str | None:
-    """Return the name in the file, where it is not the field's."""
-    for extra in getattr(hint, "__metadata__", ()):
-        alias = getattr(extra, "validation_alias", None)
-        if alias is not None:
-            return str(alias.choices[0])
-    return None
-
-
-def _default(each: Field[Any]) -> str:
-    if each.default is MISSING and each.default_factory is MISSING:
-        return "required"
-    value = each.default_factory() if each.default_factory is not MISSING else each.default
-    return "" if value in (None, "", (), {}) else str(value)
+def _key(cls: type, each: Field[Any], hint: Any) -> Key:
+    aliases = [getattr(extra, "validation_alias", None) for extra in getattr(hint, "__metadata__", ())]
+    name = next((str(alias.choices[0]) for alias in aliases if alias is not None), each.name)
+    default = "required"
+    if each.default is not MISSING or each.default_factory is not MISSING:
+        value = each.default_factory() if each.default_factory is not MISSING else each.default
+        default = "" if value in (None, "", (), {}) else str(value)
+    return Key(name, _type(hint), default, "which kind of event" if each.name == "kind" else _comment(cls, each.name))
 
 
 def _type(hint: Any) -> str:
@@ -97,7 +77,10 @@ def _type(hint: Any) -> str:
     if origin is typing.Literal:
         return " or ".join(map(str, arguments))
     if origin is tuple:
-        return "list" if arguments[0] is Ellipsis else f"list of {_plural(arguments[0])}"
+        hint = arguments[0]
+        entry = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+        is_mapping = is_dataclass(entry) or any(is_dataclass(one) for one in typing.get_args(entry))
+        return f"list of {'mappings' if is_mapping else _type(hint)}"
     if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
         return "mapping"
     if (origin is not None and type(None) in arguments) or origin in (typing.Union, type(int | str)):
@@ -105,13 +88,6 @@ def _type(hint: Any) -> str:
     if is_dataclass(hint):
         return "mapping"
     return {float: "number", int: "whole number", str: "text", bool: "true or false"}.get(hint, "any")
-
-
-def _plural(hint: Any) -> str:
-    """Name the entries of a list."""
-    entry = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-    is_mapping = is_dataclass(entry) or any(is_dataclass(one) for one in typing.get_args(entry))
-    return "mappings" if is_mapping else _type(hint)
 
 
 def _limits(extra: Any) -> Iterator[str]:

@@ -77,9 +77,14 @@ def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
         run.record.event("topology_killed")
     finally:
         _end_disturbances(run)
-    if bring_back:
-        _restart_crashed(run)
     machines = run.machines
+    # Machines that the plan crashed have a part of the record on their disks, and the next run needs them.
+    for name in sorted(machines.down) if bring_back else ():
+        try:
+            run.context.cluster.restart(name)
+            machines.down.discard(name)
+        except Exception as error:  # noqa: BLE001 - the run itself is over and measured
+            run.context.listener.tell("message", text=f"{name} did not come back after its crash: {error}")
     absent = machines.on_record | machines.down | machines.dead | machines.later | machines.away
     names_in_order = dict.fromkeys((*run.context.experiment.workers(), *sorted(machines.extra)))
     names = [name for name in names_in_order if name not in absent]
@@ -116,16 +121,6 @@ def _end_disturbances(run: RunContext) -> None:
             kind = disturbance.kind
             run.context.listener.tell("message", text=f"{', '.join(names)}: {kind} could not be ended: {error}")
     run.machines.disturbed.clear()
-
-
-def _restart_crashed(run: RunContext) -> None:
-    """Restart machines that the plan crashed: their disks have a part of the record, and the next run needs them."""
-    for name in sorted(run.machines.down):
-        try:
-            run.context.cluster.restart(name)
-            run.machines.down.discard(name)
-        except Exception as error:  # noqa: BLE001 - the run itself is over and measured
-            run.context.listener.tell("message", text=f"{name} did not come back after its crash: {error}")
 
 
 def return_booted(run: RunContext, names: Sequence[str]) -> None:

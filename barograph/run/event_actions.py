@@ -107,7 +107,13 @@ class EventActions:
             for attempt in range(1, SCALE_ATTEMPTS + 1):
                 name = self.event_id if attempt == 1 else f"{self.event_id}.{attempt}"
                 _wait_until_decidable(run, again=attempt > 1)
-                zero_s = _request(run, name, kind, joined, leave)
+                since_s = run.monitor.state.machines_since if run.monitor.state else {}
+                known_s = [run.on_our_clock(since_s[machine]) for machine in joined if machine in since_s]
+                by_itself = run.policy_entry().is_host and not run.plan.variant.parameters.get("rebalance")
+                zero_s = run.mark_zero(min(known_s) if by_itself and known_s else None)
+                run.context.service.scale(name, kind, joined, leave)
+                facts = {"event": kind, "joined": list(joined), "leave": leave}
+                run.record.event("scale_requested", t=zero_s, event_id=name, **facts)
                 outcome = _wait_until_applied(run, name)
                 if outcome.failed is None:
                     break
@@ -116,7 +122,11 @@ class EventActions:
                 raise MachineLost(
                     f"scale event {self.event_id} was aborted {SCALE_ATTEMPTS} times, each time because a machine died"
                 )
-        _require_release(run, outcome, leave)
+        released = outcome.release
+        if leave and (len(released) != leave or not set(released) <= set(run.machines.present)):
+            what = f"released {', '.join(released)}" if released else "released none"
+            reason, policy = outcome.reason or "no reason given", run.plan.variant.policy
+            raise RunBroken(f"policy {policy} was asked to let {leave} machines leave and {what}: {reason}")
         return EventTimes(zero_s, outcome.last_t or zero_s), outcome.release
 
     def decide_every(self, seconds: float | None) -> None:
@@ -264,28 +274,17 @@ def _wait_until_carried_out(run: RunContext) -> None:
     run.monitor.wait_for(done, limit_s=_outcome_s(run), what=what, patience=RESTART_PATIENCE)
 
 
-def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave: int) -> float:
-    since_s = run.monitor.state.machines_since if run.monitor.state else {}
-    known_s = [run.on_our_clock(since_s[machine]) for machine in joined if machine in since_s]
-    by_itself = run.policy_entry().is_host and not run.plan.variant.parameters.get("rebalance")
-    zero_s = run.mark_zero(min(known_s) if by_itself and known_s else None)
-    run.context.service.scale(name, kind, joined, leave)
-    run.record.event("scale_requested", t=zero_s, event_id=name, event=kind, joined=list(joined), leave=leave)
-    return zero_s
-
-
 def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
     """Wait for the outcome without a limit here: the policy service reports it, or that it is unknown."""
 
     def begun(state: RunSnapshot) -> bool | None:
         return scale_outcome(state, name) is not None or any(each.event_id == name for each in state.decisions) or None
 
-    def done(state: RunSnapshot) -> ScaleOutcome | None:
-        return scale_outcome(state, name)
-
     what, patience = f"scale event {name} was not decided and applied", RESTART_PATIENCE
     run.monitor.wait_for(begun, limit_s=APPLY_S, what=what, patience=patience)
-    return run.monitor.wait_for(done, limit_s=_outcome_s(run), what=what, patience=patience)
+    return run.monitor.wait_for(
+        lambda state: scale_outcome(state, name), limit_s=_outcome_s(run), what=what, patience=patience
+    )
 
 
 def _outcome_s(run: RunContext) -> float:
@@ -310,15 +309,6 @@ def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[s
     if (joined and not survivors) or leave >= len(run.machines.present):
         raise MachineLost(f"{', '.join(losses)} died before scale event {name} was applied; too few machines are left")
     return survivors
-
-
-def _require_release(run: RunContext, outcome: ScaleOutcome, leave: int) -> None:
-    machines = outcome.release
-    if not leave or (len(machines) == leave and set(machines) <= set(run.machines.present)):
-        return
-    what = f"released {', '.join(machines)}" if machines else "released none"
-    reason = outcome.reason or "no reason given"
-    raise RunBroken(f"policy {run.plan.variant.policy} was asked to let {leave} machines leave and {what}: {reason}")
 
 
 def _wait_until_decidable(run: RunContext, *, again: bool) -> None:

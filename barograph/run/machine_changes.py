@@ -179,7 +179,13 @@ def _shown(run: RunContext, name: str) -> Iterator[None]:
 
 def _acquire(run: RunContext, number: int, about: dict[str, Any]) -> tuple[str, ...]:
     """Add idle machines first; others boot, where the testbed boots them."""
-    _require_room(run, number)
+    limits = run.context.experiment.machines.limits
+    absent = sorted(run.machines.down | run.machines.hidden)  # they count, though the policy does not see them
+    total = len({*run.machines.present, *absent})
+    if limits is not None and total + number > limits[1]:
+        also = f" with {', '.join(absent)}, which the plan has taken away for a while" if absent else ""
+        allowed = f"allowed: at most {max(0, limits[1] - total)}, for machines.max is {limits[1]}"
+        raise _RequestFailure("refused", f"acquire is {number}; {allowed} and {total} are there{also}")
     idle = _idle(run)[:number]
     booted = _names_to_boot(run, number - len(idle))
     if booted:
@@ -199,23 +205,10 @@ def _release(run: RunContext, machines: tuple[str, ...], about: dict[str, Any]) 
     return machines
 
 
-def _require_room(run: RunContext, number: int) -> None:
-    """Refuse a number above the limit; crashed or isolated machines count, though the policy does not see them."""
-    limits = run.context.experiment.machines.limits
-    absent = sorted(run.machines.down | run.machines.hidden)
-    total = len({*run.machines.present, *absent})
-    if limits is not None and total + number > limits[1]:
-        also = f" with {', '.join(absent)}, which the plan has taken away for a while" if absent else ""
-        limit_text = f"allowed: at most {max(0, limits[1] - total)}"
-        raise _RequestFailure(
-            "refused", f"acquire is {number}; {limit_text}, for machines.max is {limits[1]} and {total} are there{also}"
-        )
-
-
 def _idle(run: RunContext) -> tuple[str, ...]:
     """Return machines that are up, and not in the cluster."""
     machines = run.machines
-    names = dict.fromkeys((*run.context.experiment.acquired(), *sorted(machines.extra, key=_number)))
+    names = dict.fromkeys((*run.context.experiment.acquired(), *sorted(machines.extra, key=lambda name: int(name[1:]))))
     unavailable = {*machines.present, *machines.down, *machines.dead, *machines.hidden, *machines.away, *machines.unfit}
     silent = set(run.context.cluster.silent_machines())
     return tuple(name for name in names if name not in unavailable | silent)
@@ -229,13 +222,9 @@ def _names_to_boot(run: RunContext, number: int) -> tuple[str, ...]:
         raise _RequestFailure(
             "failed", f"{number} more would have to be up and idle: the others are lost, or given back"
         )
-    planned_names = sorted(run.machines.later, key=_number)[:number]
+    planned_names = sorted(run.machines.later, key=lambda name: int(name[1:]))[:number]
     names = (*run.context.experiment.workers(), *run.machines.extra)
     return (*planned_names, *names_after(names, number - len(planned_names)))
-
-
-def _number(name: str) -> int:
-    return int(name[1:])
 
 
 def _boot_for_policy(run: RunContext, names: Sequence[str], about: dict[str, Any]) -> None:

@@ -177,7 +177,13 @@ class RunMonitor:
             answer = question(state)
             if answer is not None:
                 return answer
-            trouble = find_trouble(state, self.expected(), self._absent_for_s(state), patience)
+            expected, now_s = self.expected(), self.clock.now()
+            if not absent_machines(state, expected):
+                self._absent_since_s = None
+            elif self._absent_since_s is None:
+                self._absent_since_s = now_s
+            absent_for_s = 0.0 if self._absent_since_s is None else now_s - self._absent_since_s
+            trouble = find_trouble(state, expected, absent_for_s, patience)
             if trouble is not None:
                 self.symptom = trouble.symptom
                 raise RunBroken(f"{trouble.message}; {state.held}" if state.held else trouble.message)
@@ -202,14 +208,6 @@ class RunMonitor:
             each = {"by_topology": rates} if len(rates) > 1 else {}
             self.listener.tell("throughput", run_id=state.run_id, per_s=sum(rates.values()) if rates else None, **each)
             return state
-
-    def _absent_for_s(self, state: RunSnapshot) -> float:
-        if not absent_machines(state, self.expected()):
-            self._absent_since_s = None
-            return 0.0
-        if self._absent_since_s is None:
-            self._absent_since_s = self.clock.now()
-        return self.clock.now() - self._absent_since_s
 
 
 def _progress(state: RunSnapshot) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from barograph.errors import ExperimentError
@@ -52,21 +52,18 @@ class RunningCourse:
             if t >= until_s:
                 self._next = step
                 return
-            self._require_end(step[0])
+            self._taken += 1
+            if not self._taken <= MOST_STEPS_PER_S * (step[0] + 1):  # also where its time is no number
+                raise ExperimentError(
+                    f"the course of {self.event_id} has {self._taken} steps within {step[0]:g} s and may never end;"
+                    f" allowed: times that ascend, at most {MOST_STEPS_PER_S:g} of them a second"
+                )
             self._next = next(self.steps, None)
             if step[1] != self._factor:
                 self.waiting.append((t, step[1]))
                 self._factor = step[1]
             if self._next is None:
                 self.end_s = t
-
-    def _require_end(self, t: float) -> None:
-        self._taken += 1
-        if not self._taken <= MOST_STEPS_PER_S * (t + 1):  # also where t is no number
-            raise ExperimentError(
-                f"the course of {self.event_id} has {self._taken} steps within {t:g} s and may never end; allowed:"
-                f" times that ascend, at most {MOST_STEPS_PER_S:g} of them a second"
-            )
 
     def catch_up(self, now: float) -> tuple[float, float] | None:
         """Return the interval in which its rate is outdated, if changes are not sent in time, `LEAD_S` before."""
@@ -129,24 +126,19 @@ class RateCourses:
             self.rates.change(now, factor)
 
     def _send_or_fail(self) -> None:
+        """Send the changes ahead; if the service does not answer they are sent at a later look."""
         if self._failure is not None:
             return
         try:
-            with self._lock:
-                self._send_ahead(self.clock.now())
+            with self._lock, suppress(ServiceUnreachable):
+                now = self.clock.now()
+                for each in list(self.running):
+                    if each.end_s is not None and not each.waiting and each.end_s <= now:
+                        self._note_end(each, each.end_s, "it is over")
+                    elif each.waiting or now > each.ahead_s - REFILL_S:
+                        self._send(each, now)
         except Exception as error:  # noqa: BLE001 - the run's monitor raises it
             self._failure = error
-
-    def _send_ahead(self, now: float) -> None:
-        """Send the changes ahead; if the service does not answer they are sent at a later look."""
-        for each in list(self.running):
-            if each.end_s is not None and not each.waiting and each.end_s <= now:
-                self._note_end(each, each.end_s, "it is over")
-            elif each.waiting or now > each.ahead_s - REFILL_S:
-                try:
-                    self._send(each, now)
-                except ServiceUnreachable:
-                    return
 
     def _send(self, running: RunningCourse, now: float) -> None:
         running.advance(now + AHEAD_S)

@@ -20,7 +20,6 @@ from scheduler_plugins.model import (
     Observation,
     Policy,
     Slot,
-    Topology,
     living_slots,
     topologies_to_place,
     unplaced_tasks,
@@ -67,10 +66,12 @@ def begun_as(policy: Policy, start: RecordedStart) -> Policy:
     def decide(observation: Observation, memory: Memory) -> Decision:
         decision = policy(observation, memory)
         names.update(topology.name for topology in observation.topologies if topology.placement)
-        slots = _free_slots(observation)
-        placements = {}
+        used_slots = {slot for topology in observation.topologies for slot in topology.placement.values()}
+        slots, placements = living_slots(observation.machines) - used_slots, {}
         for topology in topologies_to_place(observation):
-            placement = {} if topology.name in names else _recorded(topology, start)
+            recorded, unplaced = start.placement.get(topology.name, {}), unplaced_tasks(topology)
+            is_new = topology.name not in names and set(unplaced) == set(recorded)  # with other tasks it is another one
+            placement = {task: Slot.parse(recorded[task]) for task in unplaced} if is_new else {}
             if placement and set(placement.values()) <= slots:
                 slots -= set(placement.values())
                 placements[topology.topology_id] = placement
@@ -79,20 +80,6 @@ def begun_as(policy: Policy, start: RecordedStart) -> Policy:
         return Decision(placement=placements, memory=decision.memory, reason=REASON)
 
     return decide
-
-
-def _recorded(topology: Topology, start: RecordedStart) -> dict[int, Slot]:
-    """Return the recorded placement; nothing for a topology with other tasks than the recorded one."""
-    placement = start.placement.get(topology.name, {})
-    unplaced = unplaced_tasks(topology)
-    if set(unplaced) != set(placement):
-        return {}
-    return {task: Slot.parse(placement[task]) for task in unplaced}
-
-
-def _free_slots(observation: Observation) -> set[Slot]:
-    used_slots = {slot for topology in observation.topologies for slot in topology.placement.values()}
-    return living_slots(observation.machines) - used_slots
 
 
 def start_of(rounds: Sequence[Mapping[str, Any]], names: Collection[str], run: Mapping[str, Any]) -> RecordedStart:

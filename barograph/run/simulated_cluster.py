@@ -65,10 +65,8 @@ class SimulatedCluster(InProcessService):
         known_types = types or {}
         self._types = {each.name: known_types.get(each.name, each.type) for each in machine_requests(experiment)[1:]}
         self.simulation = self._begin(0, None)
-        clock.advance, clock.tick_s = self._advance, min(testbed.options.look_s, MOST_TICK_S)
-
-    def _advance(self, until_s: float) -> None:
-        self.simulation.advance(until_s)
+        clock.advance = lambda until_s: self.simulation.advance(until_s)  # noqa: PLW0108 - of the run that is on then
+        clock.tick_s = min(testbed.options.look_s, MOST_TICK_S)
 
     def _begin(self, seed: int, code: Code | None) -> Simulation:
         hang = hang_text(self._folder)
@@ -218,19 +216,16 @@ class SimulatedCluster(InProcessService):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self._folder / path, folder / path)
         if "master" in machines:
-            self._collect_master(folder)
+            for flux in self._folder.glob("topology*.yaml"):
+                shutil.copy(flux, folder)
+            copy_regular(self.simulation.state.log_path, folder / "decisions.jsonl")
+            logs = folder / "logs" / "master"
+            logs.mkdir(parents=True, exist_ok=True)
+            lines = (json.dumps(event) + "\n" for event in self.simulation.bridge.events)
+            (logs / "bridge.jsonl").write_text("".join(lines), encoding="utf-8")
+            if self.simulation.watch.hang:  # reported in this record, so that the next attempt runs the policy again
+                shutil.move(self._folder / HANG_FILE, logs)
         return Collection(() if (folder / "workers").exists() else (NO_SAMPLES,))
-
-    def _collect_master(self, folder: Path) -> None:
-        for flux in self._folder.glob("topology*.yaml"):
-            shutil.copy(flux, folder)
-        copy_regular(self.simulation.state.log_path, folder / "decisions.jsonl")
-        logs = folder / "logs" / "master"
-        logs.mkdir(parents=True, exist_ok=True)
-        lines = (json.dumps(event) + "\n" for event in self.simulation.bridge.events)
-        (logs / "bridge.jsonl").write_text("".join(lines), encoding="utf-8")
-        if self.simulation.watch.hang:  # reported in this record, so that the next attempt runs the policy again
-            shutil.move(self._folder / HANG_FILE, logs)
 
     def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
         """Return the one offset of all clocks, from which the run's own may have been shifted."""

@@ -22,7 +22,7 @@ from inventory.simulated import SimulatedOptions
 from scheduler_plugins.driver.cluster import Supervisor
 from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings
 from scheduler_plugins.driver.rounds import ServiceInProcess, bridge_in
-from scheduler_plugins.model import Slot, Topology
+from scheduler_plugins.model import Topology
 from scheduler_plugins.service.messages import MessageError
 from scheduler_plugins.service.policy_call import Outcome, Postponement, Round
 from scheduler_plugins.service.scale_requests import CallRefusal
@@ -162,8 +162,12 @@ class Simulation:
         else:
             self.state = CodeService(code, folder, self.nimbus.clock, options.sample_s)
             self.bridge = bridge_in(self.nimbus, self.state)
+
+        def due(topology_id: str, component: str, from_s: float, until_s: float) -> float:
+            return self.state.due_seconds(self.world.topologies[topology_id].work.name, component, from_s, until_s)
+
         self.world = World(
-            list(machines), costs, now, seed + SEEDS * options.seed, options.step_s, float(options.sample_s), self._due
+            list(machines), costs, now, seed + SEEDS * options.seed, options.step_s, float(options.sample_s), due
         )
         self.silent: set[str] = set()  # machines whose samples do not reach the service
         self.absent: set[str] = set()  # given back to the testbed, or never added
@@ -186,7 +190,11 @@ class Simulation:
         """Apply Nimbus' changes until now. Workers of a topology that it has forgotten end."""
         for change in self.nimbus.advance(t):
             if change.topology_id in self.nimbus.topology_ids():
-                self._assign(change.topology_id, change.after)
+                components = self.nimbus.topology(change.topology_id).components
+                executors = {component.name: len(component.executors) for component in components}
+                ranges = ((range(first, last + 1), slot) for (first, last), slot in change.after.items())
+                placement = {task: slot for tasks, slot in ranges for task in tasks}
+                self.world.assign(change.topology_id, Assignment(executors, placement))
         topology_ids = self.nimbus.topology_ids()
         for topology_id, deployment in list(self.world.topologies.items()):
             if topology_id not in topology_ids:
@@ -195,15 +203,6 @@ class Simulation:
             is_paused = self.nimbus.status(topology_id) != "ACTIVE"
             if deployment.is_paused != is_paused:
                 self.world.pause(topology_id, is_paused)
-
-    def _assign(self, topology_id: str, after: Mapping[tuple[int, int], Slot]) -> None:
-        components = self.nimbus.topology(topology_id).components
-        executors = {component.name: len(component.executors) for component in components}
-        placement = {task: slot for (first, last), slot in after.items() for task in range(first, last + 1)}
-        self.world.assign(topology_id, Assignment(executors, placement))
-
-    def _due(self, topology_id: str, component: str, from_s: float, until_s: float) -> float:
-        return self.state.due_seconds(self.world.topologies[topology_id].work.name, component, from_s, until_s)
 
     # Output
 
@@ -282,19 +281,14 @@ class SampleFiles:
     def add_workers(self, lines: Iterable[Line]) -> None:
         for line in lines:
             process = (line["machine"], line["port"], line["pid"])
-            name = self._names.get(process)
-            if name is None:
-                name = self._names[process] = self._new_name(line)
+            if process not in self._names:
+                since_ms = round((line["t"] - line["dt_s"]) * 1000)  # its begin; later where such a file exists
+                while (name := f"{line['machine']}-{line['port']}-{since_ms}{worker_files.SUFFIX}") in self._taken:
+                    since_ms += 1
+                self._taken.add(name)
+                self._names[process] = name
                 self._add(f"workers/{name}", worker_files.header() + worker_files.MARKER)
-            self._add(f"workers/{name}", worker_files.block(line) + worker_files.MARKER)
-
-    def _new_name(self, line: Line) -> str:
-        """Return a name with the process's begin; a millisecond later where such a file exists."""
-        since_ms = round((line["t"] - line["dt_s"]) * 1000)
-        while (name := f"{line['machine']}-{line['port']}-{since_ms}{worker_files.SUFFIX}") in self._taken:
-            since_ms += 1
-        self._taken.add(name)
-        return name
+            self._add(f"workers/{self._names[process]}", worker_files.block(line) + worker_files.MARKER)
 
     def add_machines(self, lines: Iterable[Mapping[str, Any]]) -> None:
         for line in lines:

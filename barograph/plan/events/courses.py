@@ -149,16 +149,15 @@ def _rows(path: Path) -> Iterator[tuple[int, float, float]]:
                     continue
                 if reader.line_num > MOST_ROWS:
                     raise UnfitTrace(f"it has more than {MOST_ROWS} lines; join some of them")
-                yield reader.line_num, *_numbers(row, reader.line_num)
+                if len(row) != 2 or not all(map(_is_number, row)):
+                    text = ",".join(row)[:80]
+                    raise UnfitTrace(
+                        f"line {reader.line_num} is {text!r}; allowed: two finite numbers, `seconds,factor`"
+                    )
+                yield reader.line_num, float(row[0]), float(row[1])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UnfitTrace(f"it cannot be read ({reason}); give a CSV file of seconds and factors") from error
-
-
-def _numbers(row: list[str], line: int) -> tuple[float, float]:
-    if len(row) != 2 or not all(map(_is_number, row)):
-        raise UnfitTrace(f"line {line} is {','.join(row)[:80]!r}; allowed: two finite numbers, `seconds,factor`")
-    return float(row[0]), float(row[1])
 
 
 def _is_number(text: str) -> bool:

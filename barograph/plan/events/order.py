@@ -28,7 +28,7 @@ def joining_workers(before: int, events: Sequence[PlannedEvent], place: int) -> 
 
 def machines_at_end(before: int, events: Sequence[PlannedEvent]) -> int:
     """Return the number of machines in the cluster at the end; one that crashed and stays down still counts."""
-    return before + _joining(events) - _leaving(events)
+    return before + _joining(events) - sum(event.leaves for event in events)
 
 
 def working_machines_after(before: int, events: Sequence[PlannedEvent]) -> tuple[int, ...]:
@@ -55,7 +55,12 @@ def order_errors(
     before: int, after: int, events: Sequence[PlannedEvent], horizon_s: float, topologies: Sequence[str] = ()
 ) -> list[str]:
     """Return all errors, in the order of the file. `topologies`: the experiment's, by their names in Storm."""
-    errors = [_wrong_machine_count(before, after, events)] if after != machines_at_end(before, events) else []
+    errors, end = [], machines_at_end(before, events)
+    if after != end:
+        errors.append(
+            f"machines.after is {after}, but machines.before ({before}), plus the machines that join at events"
+            f" ({_joining(events)}), less those that leave ({before + _joining(events) - end}), make {end}"
+        )
     if topologies and not topologies_at_start(topologies, events):
         errors.append("events lets every topology arrive; allowed: at least one is there at the start")
     arrivals = [event.arrives for event in events if event.arrives]
@@ -141,16 +146,5 @@ def _joining(events: Sequence[PlannedEvent]) -> int:
     return sum(event.joins for event in events)
 
 
-def _leaving(events: Sequence[PlannedEvent]) -> int:
-    return sum(event.leaves for event in events)
-
-
 def _names(first: int, last: int) -> tuple[str, ...]:
     return tuple(f"m{number}" for number in range(first, last + 1))
-
-
-def _wrong_machine_count(before: int, after: int, events: Sequence[PlannedEvent]) -> str:
-    return (
-        f"machines.after is {after}, but machines.before ({before}), plus the machines that join at events"
-        f" ({_joining(events)}), less those that leave ({_leaving(events)}), make {machines_at_end(before, events)}"
-    )
