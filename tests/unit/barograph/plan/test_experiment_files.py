@@ -33,12 +33,6 @@ from barograph.yaml_files import read_yaml
 from inventory.local.preflight import check_cores
 from topologies.work import topology_work
 
-SHIPPED = ["stela/diamond", "stela/linear", "stela/star"]
-
-
-def test_the_three_micro_benchmarks_ship() -> None:
-    assert set(SHIPPED) <= set(names())
-
 
 @pytest.mark.parametrize("name", names())
 def test_every_shipped_experiment_is_whole(name: str) -> None:
@@ -138,11 +132,6 @@ def test_an_unknown_experiment_lists_the_known_ones() -> None:
         load("stela/sun")
 
 
-def test_a_path_is_no_experiment() -> None:
-    with pytest.raises(ExperimentError, match="no experiment"):
-        load("../experiments/stela/star")
-
-
 def star() -> dict[str, Any]:
     data: dict[str, Any] = read_yaml(EXPERIMENTS / "stela" / "star.yaml")
     return data
@@ -211,13 +200,11 @@ DEPARTURE = {"kind": "departure", "at": "steady", "topology": "late"}
 LATER = {"kind": "rate", "at": 20, "factor": 2}
 WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (put("repetition", value=3), ["unknown key repetition", "known here: title,", "did you mean repetitions?"]),
-    (put("testbed", "size", value=3), ["unknown key testbed.size", "name, machine_type, scale, bandwidth_mbit"]),
     (put("events", 0, "when", value=3), ["unknown key events.0.when", "kind, at, machines"]),
     (drop("topology"), ["topology and topologies are missing; give one"]),
     (put("topologies", value=[{"name": "star"}]), ["topology and topologies are both given; give one"]),
     (several({"name": "star"}, {"name": "star"}), ["topologies has the name star twice; name each one, and its file"]),
     (several({"name": "star"}, {"name": "all", "flux": "star"}), ["topologies has the name 'all', which is of the"]),
-    (several({"name": "star"}, {"name": "Sun"}), ["topologies.1.name is 'Sun'; allowed: string should match"]),
     (several({"name": "star", "service_level": {"max_utility": 2.0}}), ["topologies.0.service_level has neither of"]),
     (several({"name": "star", "service_level": {"latency_ms": 5.0, "juice": 0.9}}), ["topologies.0.service_level has"]),
     (several({"name": "star", "service_level": {"juice": 1.5}}), ["topologies.0.service_level.juice is 1.5"]),
@@ -226,49 +213,35 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (several(STAR, LATE, events=[DEPARTURE, ARRIVAL]), ["events.1.topology is 'late', which is not there then"]),
     (several(LATE, events=[ARRIVAL]), ["events lets every topology arrive; allowed: at least one is there"]),
     (several(STAR, events=[DEPARTURE | {"topology": "star"}]), ["events.1.topology is 'star', the only one that is"]),
-    (several(STAR, LATE, events=[ARRIVAL, DEPARTURE, DEPARTURE]), ["events.3.topology is 'late', which is not there"]),
     (several(STAR, LATE, changed={"overrides": {"workers": 2}}), ["variants.even_rebalance.topology.name is missing;"]),
     (several(STAR, LATE, changed={"name": "sun"}), ["variants.even_rebalance.topology.name is 'sun'; allowed: star,"]),
     (put("repetitions", value=0), ["repetitions is 0", "greater than or equal to 1"]),
     (put("repetitions", value="3"), ["repetitions is '3'", "valid integer"]),
-    (put("repetitions", value=True), ["repetitions is True"]),
-    (put("durations", "horizon_s", value=-1), ["durations.horizon_s is -1", "greater than 0"]),
     (put("durations", "horizon_s", value=float("inf")), ["durations.horizon_s is inf"]),
     (put("durations", "horizon_s", value=10), ["durations.horizon_s is 10", "at least after_floor_s ("]),
     (put("durations", "warm_up_ceiling_s", value=1), ["warm_up_ceiling_s is 1", "at least warm_up_floor_s ("]),
     (put("machines", "after", value=9), ["machines.after is 9", "before (4)", "(1)", "(0), make 5"]),
-    (put("machines", "before", value=0), ["machines.before is 0"]),
     (limits(min=6, max=5), ["machines.min is 6; allowed: at most 5, machines.max"]),
     (limits(min=6), ["machines.min is 6; allowed: at most 4, machines.max (machines.before where"]),
-    (limits(min=5, max=6), ["machines.before is 4; allowed: machines.min (5) to machines.max (6)"]),
-    (limits(max=3), ["machines.min is 4; allowed: at most 3, machines.max"]),
     (limits(min=2, max=3), ["machines.before is 4; allowed: machines.min (2) to machines.max (3)"]),
-    (limits(min=0, max=6), ["machines.min is 0", "greater than or equal to 1"]),
     (limits(max=251), ["machines.max is 251", "less than or equal to 250"]),
-    (limits(max="6"), ["machines.max is '6'"]),
-    (limits(most=6), ["unknown key machines.most", "before, after, min, max"]),
     (limits(LATER, max=6), ["machines.min to machines.max are 4 to 6, but events", "leave them out, or add a hold"]),
     (limits(OUT, OUT, HOLD, after=6, max=5), ["events.2 is a hold with 6 machines; allowed: machines.min (4) to"]),
     (limits(HOLD, OUT, after=5, max=6), ["events.1 is a scale_out, but from the hold of", "put it before the hold"]),
     (limits(HOLD, {"kind": "scale_in", "at": "steady", "machines": 1}, after=3, max=6), ["events.1 is a scale_in,"]),
-    (put("testbed", "scale", value=2), ["testbed.scale is 2", "less than or equal to 1"]),
     (put("events", 0, "kind", value="scale_up"), ["events.0.kind is 'scale_up'", "'scale_out'"]),
     (put("events", 0, "at", value="noon"), ["events.0.at is 'noon'", "'steady'"]),
     (put("events", value=[]), ["events is []"]),
     (put("events", 0, value={"at": "steady"}), ["events.0.kind is missing; allowed: 'scale_out', 'scale_in', 'resch"]),
     (plan({"kind": "rate", "at": "steady"}), ["events.0.factor is missing; keys here: kind, at, factor"]),
     (plan({"kind": "rate", "at": "steady", "factor": 0}), ["events.0.factor is 0", "than or equal to 0.000001"]),
-    (plan({"kind": "rate", "at": "steady", "factor": 9e-7}), ["events.0.factor is 9e-07", "or equal to 0.000001"]),
     (plan({"kind": "rate", "at": "steady", "factor": 1001}), ["events.0.factor is 1001", "less than or equal to 1000"]),
-    (plan({"kind": "rate", "at": 0, "factor": 2}), ["events.0.at is 0"]),
-    (plan({"kind": "rate", "at": "steady", "machine": "m1", "factor": 2}), ["unknown key events.0.machine", "factor"]),
     (plan({"kind": "scale_in", "at": "steady", "machines": 4}, after=1), ["events.0.machines is 4, but only 4"]),
     (
         plan({"kind": "scale_in", "at": "steady", "machines": 1}, after=4),
         ["machines.after is 4", "before (4)", "join at events (0)", "those that leave (1),"],
     ),
     (plan({"kind": "crash", "at": "steady", "machine": "m5"}), ["events.0.machine is 'm5'", "m1, m2, m3, m4"]),
-    (plan({"kind": "crash", "at": "steady", "machine": "master"}), ["events.0.machine is 'master'"]),
     (plan(*[{"kind": "crash", "at": "steady", "machine": "m1"}] * 2), ["events.1.machine is 'm1'; at that time there"]),
     (plan({"kind": "crash", "at": "steady", "machine": "m1"}, after=1, before=1), ["events.0 is the crash of the"]),
     (plan({"kind": "crash", "at": "steady", "machine": "m1", "restart_after_s": 400}), ["events.0.restart_after_s is"]),
@@ -276,16 +249,13 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
         plan({"kind": "crash", "at": "steady", "machine": "m1", "restart_after_s": 30}, LATER),
         ["events.0.restart_after_s"],
     ),
-    (put("variants", value=[]), ["variants is []"]),
     (put("variants", 1, "name", value="even_rebalance"), ["variants has even_rebalance twice"]),
-    (put("variants", 1, "name", value="Stela!"), ["variants.1.name is 'Stela!'"]),
     (
         put("variants", 0, "parameters", value={"rebalance": True, "wait_s": 90_000}),
         ["variants.even_rebalance.parameters.wait_s"],
     ),
     (scale_out_and(LATER, wait_s=20), ["variants.even_rebalance.parameters.wait_s is 20; allowed: below events.1.at"]),
     (put("claims", value=["star"]), ["claims.0 is 'star'"]),
-    (put("lease_minutes", value=0), ["lease_minutes is 0"]),
 ]
 
 
@@ -317,15 +287,19 @@ NOT_HERE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
 ]
 
 
+def check_on_fakes(data: dict[str, Any]) -> None:
+    check(with_changes(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+
+
 def test_ds2_needs_sources_with_a_rate() -> None:
     """An unthrottled source is due what it emits: nothing would ever be found to need more."""
     data = star() | {"claims": [], "variants": [{"name": "ds2", "policy": "ds2"}]}
     data["events"], data["machines"]["after"] = [{"kind": "reschedule", "at": "steady"}], 4
     data["topology"]["parameters"] = {"unthrottled": True}
     with pytest.raises(ExperimentError, match=r"variants.ds2: the sources of star are unthrottled, .*; leave that out"):
-        check(with_changes(parse("ds2/star", data, source="star.yaml"), {"testbed": "fake"}))
+        check_on_fakes(data)
     data["topology"]["parameters"] = {"unthrottled": False}
-    check(with_changes(parse("ds2/star", data, source="star.yaml"), {"testbed": "fake"}))
+    check_on_fakes(data)
 
 
 def test_isolation_needs_an_executor_for_each_worker() -> None:
@@ -334,9 +308,9 @@ def test_isolation_needs_an_executor_for_each_worker() -> None:
     data = star()
     data["variants"] = [{"name": "isolation", "policy": "storm", "parameters": isolation}]
     with pytest.raises(ExperimentError, match=r"isolation: .*star has 12 workers and 10 executors; .* 10 or fewer"):
-        check(with_changes(parse("storm/star", data, source="star.yaml"), {"testbed": "fake"}))
+        check_on_fakes(data)
     data["topology"]["overrides"] = {"workers": 10}
-    check(with_changes(parse("storm/star", data, source="star.yaml"), {"testbed": "fake"}))
+    check_on_fakes(data)
 
 
 def test_a_policy_that_does_not_answer_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,13 +323,13 @@ def test_a_policy_that_does_not_answer_a_kind(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(
         ExperimentError, match=r"even_rebalance: policy even does not answer scale_in; it answers scale"
     ):
-        check(with_changes(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+        check_on_fakes(data)
 
 
 def test_nobody_has_to_answer_a_crash_or_a_rate() -> None:
     data = star()
     plan({"kind": "crash", "at": "steady", "machine": "m2"}, LATER)(data)
-    check(with_changes(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+    check_on_fakes(data)
 
 
 def test_a_crash_needs_a_testbed_with_faults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,7 +340,7 @@ def test_a_crash_needs_a_testbed_with_faults(monkeypatch: pytest.MonkeyPatch) ->
     data = star()
     plan({"kind": "crash", "at": "steady", "machine": "m2"})(data)
     with pytest.raises(ExperimentError, match="machines of testbed fake cannot be crashed and restarted"):
-        check(with_changes(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
+        check_on_fakes(data)
 
 
 def test_machines_are_asked_for_once_whatever_joins_and_leaves() -> None:
@@ -450,7 +424,13 @@ def test_what_a_variant_says_of_its_topology_lies_over_the_experiments() -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("title: [", "broken.yaml is not YAML"), ("- a\n- b\n", "holds list"), ("", "holds NoneType")]
+    ("text", "said"),
+    [
+        ("title: [", "broken.yaml is not YAML"),
+        ("- a\n- b\n", "holds list"),
+        ("", "holds NoneType"),
+        ("title: !!python/object/apply:os.getcwd []\n", "is not YAML"),
+    ],
 )
 def test_a_file_that_is_no_mapping(text: str, said: str, tmp_path: Path) -> None:
     family = tmp_path / "mine"
@@ -458,13 +438,6 @@ def test_a_file_that_is_no_mapping(text: str, said: str, tmp_path: Path) -> None
     (family / "broken.yaml").write_text(text)
     with pytest.raises(ExperimentError, match=said):
         load("mine/broken", tmp_path)
-
-
-def test_yaml_cannot_make_objects(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "evil.yaml").write_text("title: !!python/object/apply:os.getcwd []\n")
-    with pytest.raises(ExperimentError, match="is not YAML"):
-        load("mine/evil", tmp_path)
 
 
 def test_a_subset_of_the_variants() -> None:
