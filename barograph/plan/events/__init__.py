@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Union
 
 from pydantic import Field
 
-from barograph.plan.events import faults, rates, scaling, topologies
+from barograph.plan.events import faults, rates, scaling
 from barograph.plan.events.kind import PlannedEvent
 
 KINDS: dict[str, type[PlannedEvent]] = {
@@ -15,8 +15,8 @@ KINDS: dict[str, type[PlannedEvent]] = {
     "reschedule": scaling.Reschedule,
     "hold": scaling.AutonomousPhase,
     "rate": rates.RateChange,
-    "arrival": topologies.Arrival,
-    "departure": topologies.Departure,
+    "arrival": scaling.Arrival,
+    "departure": scaling.Departure,
     "sine": rates.Sine,
     "trace": rates.Trace,
     "crash": faults.Crash,

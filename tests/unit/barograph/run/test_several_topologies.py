@@ -10,7 +10,7 @@ from analysis.record.files import RunPaths
 from analysis.record.worker_files import read
 from barograph.errors import MachineLost, RunBroken
 from barograph.plan.events.rates import RateChange
-from barograph.plan.events.topologies import Arrival, Departure
+from barograph.plan.events.scaling import Arrival, Departure
 from barograph.plan.experiment import ServiceLevelChoice, TopologyChoice
 from scheduler_plugins.service.run_snapshot import RunSnapshot
 from tests.unit.barograph.run.conftest import SetUp, of

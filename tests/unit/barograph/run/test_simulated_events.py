@@ -16,8 +16,7 @@ from barograph.plan.events import KINDS
 from barograph.plan.events.faults import CpuLoad, MemoryLimit, SlowCpu
 from barograph.plan.events.kind import PlannedEvent
 from barograph.plan.events.order import machines_at_end
-from barograph.plan.events.scaling import AutonomousPhase, Reschedule, ScaleOut
-from barograph.plan.events.topologies import Arrival
+from barograph.plan.events.scaling import Arrival, AutonomousPhase, Reschedule, ScaleOut
 from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, Variant, load
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
