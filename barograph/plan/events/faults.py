@@ -16,6 +16,7 @@ from barograph.plan.events.kind import (
     PLAYS_S,
     RESTART_S,
     Disturbance,
+    DisturbanceKind,
     EventTimes,
     PlannedEvent,
     PlanSoFar,
@@ -95,12 +96,13 @@ class Crash(PlannedEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class MachineDisturbance(PlannedEvent):
-    """A disturbance of machines, the base of the kinds below. Each defines the effect on its machines
-    (`disturbance`)."""
+    """A disturbance of machines, the base of the kinds below, which are called as the disturbance is."""
 
     machines: Annotated[tuple[Word, ...], Field(min_length=1)]  # such as [m1, m2]; they are there by then
     for_s: Seconds | None = None  # from the event's zero; without it: until the run ends
 
+    amount: ClassVar[str | None] = None  # the field with the disturbance's amount
+    text: ClassVar[str]  # for people, with the machines as `names`, `has` or `have`, the amount and `percent`
     needs_end: ClassVar[bool] = False  # what it takes away is needed for the run to go on
     loses_machines: ClassVar[bool] = False  # Nimbus misses them after a while and places their tasks elsewhere
     fewest: ClassVar[int] = 1  # machines that it concerns
@@ -111,12 +113,23 @@ class MachineDisturbance(PlannedEvent):
 
     @property
     @abstractmethod
+    def kind(self) -> DisturbanceKind: ...
+
+    @property
     def disturbance(self) -> Disturbance:
         """Return the effect on each of the machines."""
+        return Disturbance(self.kind, None if self.amount is None else getattr(self, self.amount))
 
     @property
     def disturbances(self) -> Sequence[tuple[tuple[str, ...], Disturbance]]:
         return ((self.machines, self.disturbance),)
+
+    def words(self) -> str:
+        names = " and ".join([*filter(None, [", ".join(self.machines[:-1])]), self.machines[-1]])
+        verbs = {"has": "has", "is_": "is"} if len(self.machines) == 1 else {"has": "have", "is_": "are"}
+        amount = self.disturbance.amount or 0
+        text = self.text.format(names=names, amount=amount, percent=100 * amount, **verbs)
+        return f"{text} {how_long(self.for_s)}"
 
     @property
     def longest_s(self) -> float:
@@ -159,13 +172,6 @@ class MachineDisturbance(PlannedEvent):
         with run.phase("recover", expected_s=60 if self.loses_machines else 5):
             return run.wait_until_recovered(zero_s, since_s)
 
-    def _words(self, what: str) -> str:
-        return f"{what} {how_long(self.for_s)}"
-
-    @property
-    def _names(self) -> str:
-        return " and ".join([*filter(None, [", ".join(self.machines[:-1])]), self.machines[-1]])
-
 
 @dataclass(frozen=True, kw_only=True)
 class CpuLoad(MachineDisturbance):
@@ -174,12 +180,7 @@ class CpuLoad(MachineDisturbance):
     cores: Annotated[float, Field(strict=True, gt=0, le=16)]  # that it would use by itself, on each machine
     kind: Literal["cpu_load"] = "cpu_load"
 
-    @property
-    def disturbance(self) -> Disturbance:
-        return Disturbance("cpu_load", self.cores)
-
-    def words(self) -> str:
-        return self._words(f"a load of {self.cores:g} cores is on {self._names}")
+    amount, text = "cores", "a load of {amount:g} cores is on {names}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,13 +190,7 @@ class SlowCpu(MachineDisturbance):
     share: Annotated[float, Field(strict=True, gt=0, lt=1)]  # of the cores that the machine has
     kind: Literal["slow_cpu"] = "slow_cpu"
 
-    @property
-    def disturbance(self) -> Disturbance:
-        return Disturbance("slow_cpu", self.share)
-
-    def words(self) -> str:
-        have = "have" if len(self.machines) > 1 else "has"
-        return self._words(f"{self._names} {have} {100 * self.share:g} % of the CPU")
+    amount, text = "share", "{names} {has} {percent:g} % of the CPU"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,14 +200,8 @@ class MemoryLimit(MachineDisturbance):
     memory_mb: Annotated[int, Field(strict=True, ge=64, le=1_000_000)]  # of each machine
     kind: Literal["memory_limit"] = "memory_limit"
 
-    loses_machines: ClassVar[bool] = True  # their supervisors may be what is ended
-
-    @property
-    def disturbance(self) -> Disturbance:
-        return Disturbance("memory_limit", self.memory_mb)
-
-    def words(self) -> str:
-        return self._words(f"{self._names} {'have' if len(self.machines) > 1 else 'has'} {self.memory_mb} MB of memory")
+    amount, text = "memory_mb", "{names} {has} {amount} MB of memory"
+    loses_machines = True  # their supervisors may be what is ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,15 +211,9 @@ class LanCut(MachineDisturbance):
 
     kind: Literal["lan_cut"] = "lan_cut"
 
-    needs_end: ClassVar[bool] = True
-    loses_machines: ClassVar[bool] = True
-
-    @property
-    def disturbance(self) -> Disturbance:
-        return Disturbance("lan_cut")
-
-    def words(self) -> str:
-        return self._words(f"{self._names} {'are' if len(self.machines) > 1 else 'is'} off the experiment LAN")
+    text = "{names} {is_} off the experiment LAN"
+    needs_end = True
+    loses_machines = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,14 +222,8 @@ class NetworkPartition(MachineDisturbance):
 
     kind: Literal["partition"] = "partition"
 
-    fewest: ClassVar[int] = 2
-
-    @property
-    def disturbance(self) -> Disturbance:
-        return Disturbance("partition")
-
-    def words(self) -> str:
-        return self._words(f"{self._names} do not reach one another")
+    text = "{names} do not reach one another"
+    fewest = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,14 +232,8 @@ class SampleLoss(MachineDisturbance):
 
     kind: Literal["sample_loss"] = "sample_loss"
 
-    needs_end: ClassVar[bool] = True
-
-    @property
-    def disturbance(self) -> Disturbance:
-        return Disturbance("sample_loss")
-
-    def words(self) -> str:
-        return self._words(f"samples of {self._names} do not reach the policy service")
+    text = "samples of {names} do not reach the policy service"
+    needs_end = True
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,9 @@ HORIZON_FIELD = "durations.horizon_s"
 EVENT_LINE = "event_performed"  # kind of the line in events.jsonl at the zero of an event that has no line of its own
 
 
+DisturbanceKind = Literal["cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"]
+
+
 @dataclass(frozen=True)
 class Disturbance:
     """A disturbance of a machine that goes on running.
@@ -68,7 +71,7 @@ class Disturbance:
     other machines there are lost. `sample_loss`: its messages to the others' control addresses are lost.
     """
 
-    kind: Literal["cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"]
+    kind: DisturbanceKind
     amount: float | None = None
 
 

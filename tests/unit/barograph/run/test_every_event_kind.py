@@ -16,7 +16,7 @@ from barograph.plan.experiment import EXPERIMENTS, Experiment, parse
 from barograph.series.status import PHASE_WORDS
 from barograph.web.dag_documentation import experiment_documentation
 from barograph.yaml_files import read_yaml
-from tests.unit.barograph.run.conftest import SetUp, Stage
+from tests.unit.barograph.run.conftest import SetUp
 
 PAGE = Path(__file__).parents[4] / "docs" / "experiments.md"
 
@@ -34,12 +34,6 @@ def examples() -> dict[str, PlannedEvent]:
     return {event.kind: event for event in example().events}
 
 
-def staged(stage: SetUp, kind: str) -> Stage:
-    event = examples()[kind]
-    several = example().topologies if event.arrives or event.departs else ()
-    return stage(event, topologies=several)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_name_is_the_same_everywhere(kind: str) -> None:
     event = examples().get(kind)
@@ -49,30 +43,15 @@ def test_its_name_is_the_same_everywhere(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_performed_and_stands_in_the_record(kind: str, stage: SetUp) -> None:
-    here = staged(stage, kind)
+def test_it_is_performed_in_its_time_and_stands_in_the_record_in_words(kind: str, stage: SetUp) -> None:
+    event = examples()[kind]
+    here = stage(event, topologies=example().topologies if event.arrives or event.departs else ())
     here.go()
-    run = RunPaths(here.series.run_folder(here.run_id))
+    run, document = RunPaths(here.series.run_folder(here.run_id)), here.document()
     assert next(mark.kind for mark in event_marks(run) if mark.event_id == "e1") == kind
     (outcome,) = event_outcomes(run)
-    assert outcome.kind == kind
-    assert outcome.label not in ("", "event", kind)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_people_read_its_words(kind: str, stage: SetUp) -> None:
-    event = examples()[kind]
-    here = staged(stage, kind)
-    here.go()
+    assert outcome.kind == kind and outcome.label not in ("", "event", kind)
     assert event.words() in experiment_documentation(here.context.experiment)
-    phases = {phase["name"] for phase in here.document()["phases"]}
-    assert phases <= set(PHASE_WORDS)
-    assert phases & set(event.phases), "an event that takes no time of the run"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_is_over_in_its_longest_time(kind: str, stage: SetUp) -> None:
-    here = staged(stage, kind)
-    here.go()
-    document = here.document()
+    phases = {phase["name"] for phase in document["phases"]}
+    assert phases <= set(PHASE_WORDS) and phases & set(event.phases), "an event that takes no time of the run"
     assert document["ended_s"] - document["started_s"] <= longest_run_s(here.context.experiment)
