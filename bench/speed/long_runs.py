@@ -43,7 +43,7 @@ PARTS: dict[str, tuple[tuple[type, str], ...]] = {
     "samples in the service": ((ServiceState, "take_samples"), (ServiceState, "take_machine_samples")),
     "rounds: service, policy and its log": ((Nimbus, "advance"),),
     "looks": ((InProcessService, "state"),),
-    "courses of rates": ((RateCourses, "_send_ahead"), (ServiceState, "due_seconds")),
+    "courses of rates": ((RateCourses, "_send_or_fail"), (ServiceState, "due_seconds")),
 }
 REST = "the rest"
 

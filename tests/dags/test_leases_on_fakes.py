@@ -271,16 +271,20 @@ def test_a_command_that_prepares_a_run_refuses_the_next(here: World) -> None:
 
 
 DEAD_PROVISION = """
-from barograph.machines import provision, series_lease
+from barograph.machines import series_lease
 from dags.experiments import stela_star
 
-acquire = series_lease.acquire
+acquire, release = series_lease.acquire, series_lease.release
 
 def dies(*given):
     assert acquire(*given)
+    series_lease.release = releases_nothing
     raise RuntimeError("it was killed")
 
-series_lease.acquire, provision._release_after = dies, lambda *_: None
+def releases_nothing(*_):
+    series_lease.release = release
+
+series_lease.acquire = dies
 for task in stela_star.tasks:
     task.retries = 0
 print("state:", stela_star.test(run_conf={"testbed": "fake", "repetitions": 1}).state)

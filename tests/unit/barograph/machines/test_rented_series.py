@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,7 +104,7 @@ def test_no_run_begins_on_a_cluster_that_cannot_be_mended(series: Series) -> Non
 
 
 @pytest.fixture
-def real(series: Series, monkeypatch: pytest.MonkeyPatch) -> StormCluster:
+def real(series: Series, monkeypatch: pytest.MonkeyPatch) -> Iterator[StormCluster]:
     """The cluster of real testbeds over fake machines; what Ansible would do is only counted."""
     provision(series.folder)
     monkeypatch.setattr(StormCluster, "silent_machines", lambda _self: ())
@@ -111,7 +112,8 @@ def real(series: Series, monkeypatch: pytest.MonkeyPatch) -> StormCluster:
     monkeypatch.setattr(StormCluster, "deploy", lambda _self: extended.append("all"))
     monkeypatch.setattr("barograph.run.storm_cluster.storm_home", lambda _tell: Path("/nowhere"))
     extended.clear()
-    return StormCluster.of(series)
+    yield StormCluster.of(series)
+    release(series.folder)
 
 
 extended: list[object] = []
@@ -131,13 +133,11 @@ def test_lost_workers_are_replaced_and_deployed_to(series: Series, real: StormCl
     assert real.recalled() == () and workers(real)[0] == {"m1", "m2", "m3", "m4"}
     fake(series).recall("master")
     assert not real.make_whole()
-    release(series.folder)
 
 
 def test_silent_workers_are_replaced_too(series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StormCluster, "silent_machines", lambda _self: ("m3",))
     assert real.make_whole() and extended == ["all"]
-    release(series.folder)
 
 
 def test_a_machine_that_boots_is_in_the_inventory_while_it_is_there(series: Series, real: StormCluster) -> None:
@@ -147,7 +147,6 @@ def test_a_machine_that_boots_is_in_the_inventory_while_it_is_there(series: Seri
     assert extended == [["m5"]] and boots_s["m5"] is not None
     assert workers(real) == ({"m1", "m2", "m3", "m4", "m5"}, {"m5"})
     assert real.give_back(["m5"]) and workers(real)[1] == set() and real.make_whole()
-    release(series.folder)
 
 
 def test_a_machine_that_no_plan_names_is_in_the_inventory_and_in_the_facts(series: Series, real: StormCluster) -> None:
@@ -156,7 +155,6 @@ def test_a_machine_that_no_plan_names_is_in_the_inventory_and_in_the_facts(serie
     assert workers(real) == ({"m1", "m2", "m3", "m4", "m9"}, {"m9"})
     facts = real.facts().machines["m9"]
     assert facts["joins_at_scale"] is True and facts["cores"] == real.facts().machines["m1"]["cores"]
-    release(series.folder)
 
 
 def test_a_machine_that_storm_cannot_be_put_on_is_given_back(
@@ -170,7 +168,6 @@ def test_a_machine_that_storm_cannot_be_put_on_is_given_back(
         real.grow(["m5"])
     assert "m5" not in {machine.name for machine in series_lease.current_machines(series.folder)}
     assert workers(real)[0] == {"m1", "m2", "m3", "m4"}
-    release(series.folder)
 
 
 @pytest.mark.parametrize("limits", [(2, 6), None])
@@ -186,4 +183,3 @@ def test_what_a_run_that_was_cut_short_has_left_of_a_policys_machines_goes_befor
     elastic.reset(series.plan()[0])
     left = {machine.name for machine in series_lease.current_machines(series.folder)} - {"master"}
     assert left == {"m1", "m2", "m3", "m4"} | (set() if limits else {"m5", "m7"})
-    release(series.folder)
