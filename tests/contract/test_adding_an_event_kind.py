@@ -51,10 +51,9 @@ def add_kind(tree: Path) -> None:
     file, line, _ = blocks()
     events = tree / "barograph" / "plan" / "events"
     (events / "burst.py").write_text(file, encoding="utf-8")
-    add_line(
-        events / "__init__.py", "from barograph.plan.events.burst import Burst\n", "from barograph.plan.events.faults"
-    )
-    add_line(events / "__init__.py", line, '    "crash": Crash,\n')
+    kinds = events / "__init__.py"
+    add_line(kinds, "from barograph.plan.events.burst import Burst\n", "from barograph.plan.events.kind")
+    add_line(kinds, line, '    "crash": faults.Crash,\n')
 
 
 def run_tests(tree: Path) -> subprocess.CompletedProcess[str]:

@@ -45,7 +45,7 @@ class Stage:
         assert self.document()["status"] == "complete"
         return self.events()
 
-    def fails(self, error: type[BaseException], match: str = "") -> dict[str, Any]:
+    def fails(self, error: type[BaseException], match: str | None = None) -> dict[str, Any]:
         """Do the run, which ends with this error; returns its document."""
         with pytest.raises(error, match=match):
             self.attempt()

@@ -74,7 +74,7 @@ def test_the_commits_own_policies_are_what_counts(
 
 
 def test_a_policy_that_only_the_commit_has_is_fine(change: Callable[[str, str, str], Code]) -> None:
-    code = change("policies/__init__.py", '"stela": Entry', '"stela_new": Entry')
+    code = change("policies/__init__.py", '"stela": PolicyEntry', '"stela_new": PolicyEntry')
     prepare_code(of(code, "stela_new"), print)
     with pytest.raises(Unfit, match="'stela' is not known"):
         prepare_code(of(code), print)
@@ -140,7 +140,7 @@ def test_code_that_is_asked_sees_nothing_of_the_users_and_writes_nothing(
     assert "PATH" in names and "AWS_SECRET_ACCESS_KEY" not in names
 
 
-@pytest.mark.parametrize("leave", ["os.symlink('/etc/hostname', sys.argv[2])", "os.mkfifo(sys.argv[2])", "pass"])
+@pytest.mark.parametrize("leave", ["os.symlink('/etc/hostname', sys.argv[3])", "os.mkfifo(sys.argv[3])", "pass"])
 def test_an_answer_that_is_no_file_of_its_own_is_not_read(change: Callable[[str, str, str], Code], leave: str) -> None:
     future = "from __future__ import annotations\n"
     code = change("policies/stela.py", future, f"{future}import os, sys\n{leave}\nos._exit(0)\n")
