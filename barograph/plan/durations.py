@@ -18,7 +18,6 @@ from barograph.plan.events.kind import (
     REGISTER_S,
     SCALE_ATTEMPTS,
 )
-from barograph.plan.events.kind import LIMITS_S as PLAYS_S
 from barograph.plan.experiment import SIMULATED, Experiment
 
 FIRST_TUPLE_S = 150.0  # from the submission to the first tuple at a sink

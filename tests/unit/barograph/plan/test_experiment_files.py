@@ -233,7 +233,10 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (put("events", 0, "at", value="noon"), ["events.0.at is 'noon'", "'steady'"]),
     (put("events", value=[]), ["events is []"]),
     (put("events", 0, value={"at": "steady"}), ["events.0.kind is missing; allowed: 'scale_out', 'scale_in', 'resch"]),
-    (plan({"kind": "rate", "at": "steady"}), ["events.0.factor is missing; keys here: kind, at, topology, source, factor"]),
+    (
+        plan({"kind": "rate", "at": "steady"}),
+        ["events.0.factor is missing; keys here: kind, at, topology, source, factor"],
+    ),
     (plan({"kind": "rate", "at": "steady", "factor": 0}), ["events.0.factor is 0", "than or equal to 0.000001"]),
     (plan({"kind": "rate", "at": "steady", "factor": 1001}), ["events.0.factor is 1001", "less than or equal to 1000"]),
     (plan({"kind": "scale_in", "at": "steady", "machines": 4}, after=1), ["events.0.machines is 4, but only 4"]),
