@@ -52,8 +52,8 @@ def storm_home(say: Say) -> Path:
     Every call checks the sources again: a changed bridge is in another home.
     """
     from inventory.local.rootfs import build, cache_dir
-    from playbooks.errors import TrainingFailed
     from playbooks.storm_home import assemble, class_data
+    from playbooks.storm_home.class_data import TrainingFailed
 
     cache = cache_dir()
     home = assemble.assemble_home(cache, say)

@@ -46,7 +46,13 @@ def hold_lock(
         file.acquire(timeout=SHORT_S)  # a new holder may not have written its name yet
     except Timeout:
         (say or log.info)(f"waiting for {_holder_line(holder)}")
-        _await(file, holder, limit_s)
+        try:
+            file.acquire(timeout=limit_s)
+        except Timeout as error:
+            raise InfrastructureError(
+                f"{file.lock_file} is still held after {limit_s:g} s, by {_holder_line(holder)}; "
+                "if that process hangs, end it and start again"
+            ) from error
     try:
         with suppress(OSError):  # a full disk: the lock holds without it
             holder.write_text(f"process {os.getpid()}, {doing} since {time.strftime('%H:%M:%S')}")
@@ -55,16 +61,6 @@ def hold_lock(
         with suppress(OSError):
             holder.unlink(missing_ok=True)
         file.release()
-
-
-def _await(file: FileLock, holder: Path, limit_s: float) -> None:
-    try:
-        file.acquire(timeout=limit_s)
-    except Timeout as error:
-        raise InfrastructureError(
-            f"{file.lock_file} is still held after {limit_s:g} s, by {_holder_line(holder)}; "
-            "if that process hangs, end it and start again"
-        ) from error
 
 
 def _holder_line(holder: Path) -> str:

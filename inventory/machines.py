@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from barograph.errors import ConfigurationError
+from barograph.yaml_files import Strict, read_yaml, validated
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,7 @@ class Machine:
     boot_s: float | None = None
 
 
-TYPES_FILE = Path(__file__).with_name("machine_types.yaml")
-
-
-class _TypeModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _TypeModel(Strict):
     cores: Annotated[float, Field(gt=0)]
     memory_mb: Annotated[int, Field(gt=0)]
     bandwidth_mbit: Annotated[int, Field(gt=0)]
@@ -69,37 +64,24 @@ class _TypeModel(BaseModel):
     scaled: bool
 
 
-class _TypesModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _TypesModel(Strict):
     memory_floor_mb: Annotated[int, Field(gt=0)]
     types: dict[str, _TypeModel]
 
 
-@dataclass(frozen=True)
-class MachineTypes:
-    """The types of one file: as stated, which of them the factor applies to, and the memory floor in MB."""
-
-    stated: dict[str, MachineType]
-    scalable: frozenset[str]
-    memory_floor_mb: int
+TYPES_FILE = Path(__file__).with_name("machine_types.yaml")
 
 
-def load_types(path: Path) -> MachineTypes:
-    """Read a machine types file; a ConfigurationError names file, field, value and what is allowed."""
-    try:
-        file = _TypesModel.model_validate(yaml.safe_load(path.read_text()))
-    except ValidationError as error:
-        raise ConfigurationError(_first_error(path, error)) from error
-    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
-    types = {name: MachineType(name, t.cores, t.memory_mb, t.bandwidth_mbit, t.slots) for name, t in file.types.items()}
-    return MachineTypes(types, frozenset(n for n, t in file.types.items() if t.scaled), file.memory_floor_mb)
+def load_types(path: Path) -> _TypesModel:
+    """Read a machine types file; an ExperimentError names file, field, value and what is allowed."""
+    return validated(_TypesModel, read_yaml(path), source=path.name)
 
 
 _TYPES = load_types(TYPES_FILE)
-MACHINE_TYPES: dict[str, MachineType] = _TYPES.stated
 MEMORY_FLOOR_MB = _TYPES.memory_floor_mb
+MACHINE_TYPES: dict[str, MachineType] = {
+    name: MachineType(name, t.cores, t.memory_mb, t.bandwidth_mbit, t.slots) for name, t in _TYPES.types.items()
+}
 
 
 def machine_type(name: str) -> MachineType:
@@ -117,7 +99,7 @@ def scale_type(type: MachineType, factor: float) -> MachineType:
         raise ConfigurationError(
             f"scale factor is {factor}, must be above 0 and at most 1; 0.25 gives a quarter of a core"
         )
-    if type.name not in _TYPES.scalable:
+    if type.name not in _TYPES.types or not _TYPES.types[type.name].scaled:
         return type
     memory_mb = max(round(type.memory_mb * factor), MEMORY_FLOOR_MB)
     return replace(type, cores=type.cores * factor, memory_mb=memory_mb)
@@ -133,13 +115,6 @@ def describe_scaling(type: MachineType, factor: float, bandwidth_mbit: int) -> s
     floor = f" (the least; the factor alone gives {wanted_mb} MB)" if floored else ""
     size = f"{result.cores:g} cores, {result.memory_mb} MB{floor}, {bandwidth_mbit} Mbit/s"
     return f"{type.name}: {size} (not scaled)" if result is type else f"{type.name} x {factor:g}: {size}"
-
-
-def _first_error(path: Path, error: ValidationError) -> str:
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"]) or "file"
-    hint = f"; known keys are {', '.join(_TypeModel.model_fields)}" if first["type"] == "extra_forbidden" else ""
-    return f"{path}: {field} is {first['input']!r}: {first['msg']}{hint}"
 
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,19}")

@@ -13,7 +13,6 @@ from barograph.errors import ConfigurationError
 from barograph.plan.events.kind import Disturbance
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
-from inventory.remote.ssh import Remote
 
 
 @dataclass(frozen=True)
@@ -84,15 +83,6 @@ class SupportsSweep(Protocol):
 
 
 @runtime_checkable
-class SupportsConnect(Protocol):
-    """The ability to run commands on an acquired machine."""
-
-    def connect(self, machine: Machine) -> Remote:
-        """Return a connection to the machine; the caller closes it (it is a context manager)."""
-        ...
-
-
-@runtime_checkable
 class SupportsFaults(Protocol):
     """The ability to break machines on purpose. A machine that the lease no longer has is an InfrastructureError."""
 
@@ -123,9 +113,7 @@ class SupportsGiveBack(Protocol):
     """The ability to take back a part of a lease's machines."""
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """End these machines of the lease for good; the others do not notice it.
-
-        `registry.lease_machines` lists the others.
+        """End these machines of the lease for good; the others, which `registry.lease_machines` lists, do not notice.
 
         Idempotent, also for machines that are half gone; `release` still ends the whole lease.
         """
@@ -182,6 +170,11 @@ class SupportsRoam(Protocol):
     def roam(self) -> tuple[str, ...]:
         """Make `leftovers` and `sweep` look in every place that the account can use; returns these places."""
         ...
+
+
+def leftover_names(lease_ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the readable names of what these leases have left (`Testbed.leftovers`)."""
+    return tuple(f"machines of {lease_id}" for lease_id in lease_ids)
 
 
 class TestbedOptions(BaseModel):

@@ -58,7 +58,13 @@ def _offset_ms(host: Mapping[str, Any], now: Now, limit_s: float) -> ClockOffset
             limit = threading.Timer(limit_s, process.kill)
             limit.start()
             try:
-                return _fastest(process, now)
+                best = _ask_once(process, now)
+                for _ in range(ROUNDS - 1):
+                    # A machine that has used up its CPU quota answers up to 80 ms late: ask until one answer was quick.
+                    if best[0] <= GOOD_ENOUGH_S:
+                        break
+                    best = min(best, _ask_once(process, now))
+                return ClockOffset(round(best[1] * 1000, 3), round(best[0] / 2 * 1000, 3))
             finally:
                 limit.cancel()
                 process.kill()
@@ -77,13 +83,3 @@ def _ask_once(asked: subprocess.Popen[str], now: Now) -> tuple[float, float]:
     machine_s = float(asked.stdout.readline())
     received_s = now()
     return received_s - sent_s, machine_s - (sent_s + received_s) / 2
-
-
-def _fastest(asked: subprocess.Popen[str], now: Now) -> ClockOffset:
-    best = _ask_once(asked, now)
-    for _ in range(ROUNDS - 1):
-        # A machine that has used up its CPU quota answers up to 80 ms late: ask until one answer was quick.
-        if best[0] <= GOOD_ENOUGH_S:
-            break
-        best = min(best, _ask_once(asked, now))
-    return ClockOffset(round(best[1] * 1000, 3), round(best[0] / 2 * 1000, 3))

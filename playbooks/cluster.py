@@ -6,7 +6,7 @@ deploy, extend; switch; reset, submit, join, leave, revive, kill, collect; stop.
 written by the testbed's side; `directory` belongs to one cluster and holds its secrets (0600), the delivery (policy
 service and jars, for the master) and the artifacts. `run_id` begins every line of a play's events. Machines are given
 by name; a machine keeps its last state, in the cluster or out of it, through a crash. Errors are those of
-`playbooks.errors` and `barograph.errors`.
+`playbooks.runner` and `barograph.errors`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -34,8 +34,7 @@ from boltons.fileutils import atomic_save
 
 from barograph.errors import ConfigurationError, DiskFull
 from playbooks import clock
-from playbooks.errors import MachineUnknown, PlayFailed
-from playbooks.runner import EventListener, PlayResult, play
+from playbooks.runner import MachineUnknown, PlayFailed, PlayResult, play
 from playbooks.storm_home import commands
 
 ROOT = Path(__file__).parent.parent
@@ -67,26 +66,18 @@ def pack_delivery(
         gzip.GzipFile("", "wb", compresslevel=1, fileobj=output, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as tar,
     ):
-        for file, name in _delivery_files(service, libraries):
-            tar.add(file, name, filter=_without_owner)
+        files = [
+            (file, str(file.relative_to(service)))
+            for file in sorted((service / SERVICE_PACKAGE).rglob("*.py"))
+            if not set(file.relative_to(service).parts) & set(EXCLUDED_FOLDERS)
+        ]
+        files.append((TOPOLOGIES, f"jars/{TOPOLOGIES.name}"))
+        if libraries is not None:
+            paths = [path for path in sorted(libraries.rglob("*")) if path.is_file()]
+            files += [(path, f"{LIBRARIES}/{path.relative_to(libraries)}") for path in paths]
+        for file, place in files:
+            tar.add(file, place, filter=_without_owner)
     return target
-
-
-def parcels_command(storm_home: Path) -> str:
-    """Return the shell command that prints the home's archives (`storm_home.parcels`), for plays that need them."""
-    home = storm_home.absolute()
-    argv = [sys.executable, "-m", "playbooks.storm_home.parcels", str(home), str(home.parent.with_name(PARCEL_STORE))]
-    return f"cd {shlex.quote(str(ROOT))} && {shlex.join(argv)}"
-
-
-def _delivery_files(service: Path, libraries: Path | None) -> Iterator[tuple[Path, str]]:
-    for file in sorted((service / SERVICE_PACKAGE).rglob("*.py")):
-        if not set(file.relative_to(service).parts) & set(EXCLUDED_FOLDERS):
-            yield file, str(file.relative_to(service))
-    yield TOPOLOGIES, f"jars/{TOPOLOGIES.name}"
-    if libraries is not None:
-        files = (path for path in sorted(libraries.rglob("*")) if path.is_file())
-        yield from ((file, f"{LIBRARIES}/{file.relative_to(libraries)}") for file in files)
 
 
 def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -94,23 +85,20 @@ def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
+def _parcels_command(storm_home: Path) -> str:
+    """Return the shell command that prints the home's archives (`storm_home.parcels`), for plays that need them."""
+    home = storm_home.absolute()
+    argv = [sys.executable, "-m", "playbooks.storm_home.parcels", str(home), str(home.parent.with_name(PARCEL_STORE))]
+    return f"cd {shlex.quote(str(ROOT))} && {shlex.join(argv)}"
+
+
 log = logging.getLogger(__name__)
 
-EXECUTORS_PER_SLOT_SETTING = "storm_executors_per_slot"
-SETTINGS = frozenset({
-    "storm_supervisor_monitor_s", "storm_task_refresh_s", "storm_worker_heartbeat_s", "storm_executor_metrics_s",
-    "storm_nimbus_monitor_s", "storm_scheduler", "storm_worker_childopts", EXECUTORS_PER_SLOT_SETTING,
-})  # fmt: skip
 SSH_LIMIT_S = 10.0
 SWITCH_DELIVERY_NAME = "switched.tar.gz"
-TOPOLOGIES_JAR = "barograph-topologies.jar"
 MISSING_PREFIX = "missing "  # pack.sh's prefix
 NO_SAMPLES = "workers/*.avro"  # reported as missing where no worker left any
-RECORD_PARTS = (
-    "decisions.jsonl",
-    "workers",
-    "machines",
-)  # these stand in the record itself, the rest is a machine's logs
+RECORD_PARTS = ("decisions.jsonl", "workers", "machines")  # in the record itself; the rest is a machine's logs
 
 
 @dataclass(frozen=True)
@@ -119,11 +107,6 @@ class CollectResult:
 
     missing: tuple[str, ...]
     result: PlayResult
-
-
-def log_event(line: str) -> None:
-    """Keep a play's events in the log."""
-    log.info("%s", line)
 
 
 def token(directory: Path, name: str = TOKEN_NAME) -> str:
@@ -192,65 +175,37 @@ def _self_signed(addresses: Sequence[str]) -> tuple[bytes, bytes]:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), pem
 
 
-def deploy(
-    inventory: Path,
-    directory: Path,
-    storm_home: Path,
-    settings: Mapping[str, Any],
-    on_event: EventListener = log_event,
-    libraries: Path | None = None,
-) -> PlayResult:
+def deploy(inventory: Path, directory: Path, storm_home: Path, libraries: Path | None = None) -> PlayResult:
     """Start everything and register the workers' supervisors, except those in `joining`, with Nimbus; idempotent.
 
     `storm_home` is in the folder of homes that the machines mount, and may be another at the next deploy. Machines that
     mount none get it from the master, and the master from here (`storm_home.parcels`). `libraries`: see
-    `pack_delivery`. ConfigurationError for others than SETTINGS.
+    `pack_delivery`.
     """
-    _check_settings(settings)
     archive = pack_delivery(directory, libraries=libraries)
-    variables = _role_variables(inventory, directory, storm_home, settings, archive)
-    return play("deploy", inventory, variables, directory, on_event)
+    return play("deploy", inventory, _role_variables(inventory, directory, storm_home, archive), directory)
 
 
-def extend(
-    inventory: Path,
-    directory: Path,
-    machines: Sequence[str],
-    storm_home: Path,
-    settings: Mapping[str, Any] | None = None,
-    on_event: EventListener = log_event,
-) -> PlayResult:
+def extend(inventory: Path, directory: Path, machines: Sequence[str], storm_home: Path) -> PlayResult:
     """Deploy new machines of the inventory as `deploy` does, and give all others their names.
 
     No running program is restarted. The supervisors of those in `joining` wait for `join`, as after `deploy`.
     """
-    _check_machines(inventory, machines)
-    _check_settings(settings or {})
-    hosts = _hosts(inventory)
+    hosts = _check_machines(inventory, machines)
     for name in machines:
         forget_connection(hosts[name])  # the address may have belonged to another machine, which was given back
-    role_variables = _role_variables(inventory, directory, storm_home, settings or {}, _delivery_archive(directory))
-    return play("extend", inventory, {**role_variables, "machines": list(machines)}, directory, on_event)
+    variables = _role_variables(inventory, directory, storm_home, _delivery_archive(directory))
+    return _play_on("extend", inventory, directory, machines, variables)
 
 
-def switch(
-    inventory: Path,
-    directory: Path,
-    storm_home: Path,
-    settings: Mapping[str, Any],
-    service: Path | None = None,
-    on_event: EventListener = log_event,
-) -> PlayResult:
+def switch(inventory: Path, directory: Path, storm_home: Path, service: Path | None = None) -> PlayResult:
     """Run Nimbus from `storm_home`, and the policy service from the folder `service`; returns when both answer.
 
     `service` None: the one that deploy delivered. Only the master is touched, and on it only what differs: ZooKeeper
     goes on if the libraries are the same. Between runs only. StormRefused: Nimbus or the service does not start.
     """
-    _check_settings(settings)
     archive = pack_delivery(directory, service, SWITCH_DELIVERY_NAME) if service else _delivery_archive(directory)
-    return play(
-        "switch", inventory, _role_variables(inventory, directory, storm_home, settings, archive), directory, on_event
-    )
+    return play("switch", inventory, _role_variables(inventory, directory, storm_home, archive), directory)
 
 
 def _delivery_archive(directory: Path) -> Path:
@@ -259,104 +214,71 @@ def _delivery_archive(directory: Path) -> Path:
     return archive if archive.is_file() else pack_delivery(directory)
 
 
-def _role_variables(
-    inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], archive: Path
-) -> dict[str, Any]:
+def _role_variables(inventory: Path, directory: Path, storm_home: Path, archive: Path) -> dict[str, Any]:
     """Return the variables of the roles."""
+    certificate_file = directory / CERTIFICATE_NAME
     return {
-        **settings,
         "commands": commands_by_machine(inventory),
-        "declared": asdict(declared_resources(inventory, settings)),
+        "declared": asdict(declared_resources(inventory)),
         "storm_home_name": storm_home.name,
         "storm_version": hashlib.sha256((storm_home / "VERSION").read_bytes()).hexdigest(),
         "storm_libraries": libraries(storm_home),
-        "storm_pack": parcels_command(storm_home),
+        "storm_pack": _parcels_command(storm_home),
         "token_file": str((directory / TOKEN_NAME).absolute()),
         "token_digest": hashlib.sha256(token(directory).encode()).hexdigest(),
         "harness_sha256": hashlib.sha256(token(directory, HARNESS_TOKEN_NAME).encode()).hexdigest(),
-        "service_certificate": _text_of(directory / CERTIFICATE_NAME),
+        "service_certificate": certificate_file.read_text() if certificate_file.exists() else "",
         "service_key_file": str((directory / KEY_NAME).absolute()),
         "delivery": str(archive.absolute()),
         "delivery_digest": hashlib.sha256(archive.read_bytes()).hexdigest(),
     }
 
 
-def _text_of(file: Path) -> str:
-    return file.read_text() if file.exists() else ""
-
-
-def reset(inventory: Path, directory: Path, run_id: str, on_event: EventListener = log_event) -> PlayResult:
+def reset(inventory: Path, directory: Path, run_id: str) -> PlayResult:
     """Prepare a run: no topology, no worker, the supervisors of `joining` stopped, all others registered with Nimbus.
 
     Sample files and logs are empty. The last run's changes are undone: machines that joined, left, or crashed and
     answer again.
     """
-    return play("reset", inventory, {"run_id": run_id}, directory, on_event)
+    return play("reset", inventory, {"run_id": run_id}, directory)
 
 
-def submit(
-    inventory: Path,
-    directory: Path,
-    run_id: str,
-    flux_yaml: Path,
-    jar: Path | None = None,
-    on_event: EventListener = log_event,
-) -> PlayResult:
-    """Submit a rendered Flux YAML; returns when Nimbus has accepted it. `jar` None: the jar that deploy delivered."""
-    command = commands.flux_command(f"{JARS}/{jar.name if jar else TOPOLOGIES_JAR}", "topology.yaml")
-    variables = {
-        "run_id": run_id,
-        "submit_flux": str(flux_yaml.absolute()),
-        "submit_jar": str(jar.absolute()) if jar else "",
-        "submit_command": shlex.join(command),
-    }
-    return play("submit", inventory, variables, directory, on_event)
+def submit(inventory: Path, directory: Path, run_id: str, flux_yaml: Path) -> PlayResult:
+    """Submit a rendered Flux YAML on the jar that deploy delivered; returns when Nimbus has accepted it."""
+    command = shlex.join(commands.flux_command(f"{JARS}/{TOPOLOGIES.name}", "topology.yaml"))
+    variables = {"run_id": run_id, "submit_flux": str(flux_yaml.absolute()), "submit_command": command}
+    return play("submit", inventory, variables, directory)
 
 
-def join(
-    inventory: Path,
-    directory: Path,
-    run_id: str,
-    machines: Sequence[str] | None = None,
-    on_event: EventListener = log_event,
-) -> PlayResult:
+def join(inventory: Path, directory: Path, run_id: str, machines: Sequence[str] | None = None) -> PlayResult:
     """Start these machines' supervisors, None: all in `joining`; returns when they are registered with Nimbus."""
     names = _group(inventory, "joining") if machines is None else machines
-    return _play_on("join", inventory, directory, names, {"run_id": run_id}, on_event)
+    return _play_on("join", inventory, directory, names, {"run_id": run_id})
 
 
-def leave(inventory: Path, directory: Path, machines: Sequence[str], on_event: EventListener = log_event) -> PlayResult:
+def leave(inventory: Path, directory: Path, machines: Sequence[str]) -> PlayResult:
     """Stop supervisors and workers of these machines, keep their records; returns when Nimbus has forgotten them."""
-    return _play_on("leave", inventory, directory, machines, {}, on_event)
+    return _play_on("leave", inventory, directory, machines, {})
 
 
-def revive(inventory: Path, directory: Path, machine: str, on_event: EventListener = log_event) -> PlayResult:
+def revive(inventory: Path, directory: Path, machine: str) -> PlayResult:
     """Start a machine's programs after its crash and restart; returns when Nimbus has its supervisor."""
-    hosts = _hosts(inventory)
-    _check_machines(inventory, [machine])
-    forget_connection(hosts[machine])
-    return _play_on("revive", inventory, directory, [machine], {}, on_event)
+    forget_connection(_check_machines(inventory, [machine])[machine])
+    return _play_on("revive", inventory, directory, [machine], {})
 
 
-def kill(
-    inventory: Path, directory: Path, run_id: str, topology: str = "", on_event: EventListener = log_event
-) -> PlayResult:
+def kill(inventory: Path, directory: Path, run_id: str, topology: str = "") -> PlayResult:
     """Kill the topology of that name in Storm, or every one; the daemons stay."""
-    return play("kill", inventory, {"run_id": run_id, "nimbus_kill": topology}, directory, on_event)
+    return play("kill", inventory, {"run_id": run_id, "nimbus_kill": topology}, directory)
 
 
-def stop(inventory: Path, directory: Path, on_event: EventListener = log_event) -> PlayResult:
+def stop(inventory: Path, directory: Path) -> PlayResult:
     """Stop all daemons."""
-    return play("stop", inventory, {}, directory, on_event)
+    return play("stop", inventory, {}, directory)
 
 
 def collect(
-    inventory: Path,
-    directory: Path,
-    run_id: str,
-    run_dir: Path,
-    machines: Sequence[str] | None = None,
-    on_event: EventListener = log_event,
+    inventory: Path, directory: Path, run_id: str, run_dir: Path, machines: Sequence[str] | None = None
 ) -> CollectResult:
     """Fetch a run's files into `run_dir`: decisions.jsonl, workers/, machines/, and logs/<machine>/ with all else.
 
@@ -369,7 +291,7 @@ def collect(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         variables = {"run_id": run_id, "collect_to": str(folder.absolute())}
-        result = _play_on("collect", inventory, directory, names, variables, on_event)
+        result = _play_on("collect", inventory, directory, names, variables)
         for archive in sorted(folder.glob("*.tar.gz")):
             _unpack(archive, run_dir)
     except (OSError, EOFError, tarfile.TarError) as error:
@@ -386,32 +308,36 @@ def collect(
 
 def clock_offsets_ms(inventory: Path, machines: Sequence[str], now: clock.Now) -> dict[str, clock.ClockOffset | None]:
     """Return each machine's clock minus `now`; None where it did not answer."""
-    _check_machines(inventory, machines)
-    hosts = _hosts(inventory)
+    hosts = _check_machines(inventory, machines)
     return clock.offsets_ms({name: hosts[name] for name in machines}, now)
 
 
 def libraries(storm_home: Path) -> str:
     """Return a digest of the files that every daemon runs; bridge and foreign schedulers concern Nimbus alone."""
-    files = [path for path in sorted(storm_home.rglob("*")) if path.is_file() and not _of_nimbus(storm_home, path)]
-    facts = [(str(file.relative_to(storm_home)), file.stat().st_size, int(file.stat().st_mtime)) for file in files]
+    facts = []
+    for file in sorted(storm_home.rglob("*")):
+        name = file.relative_to(storm_home)
+        if file.is_file() and name.parts[0] not in ("extlib-daemon", "foreign", "VERSION"):
+            facts.append((str(name), file.stat().st_size, int(file.stat().st_mtime)))
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _of_nimbus(storm_home: Path, path: Path) -> bool:
-    return path.relative_to(storm_home).parts[0] in ("extlib-daemon", "foreign", "VERSION")
 
 
 def commands_by_machine(inventory: Path) -> dict[str, dict[str, Any]]:
     """Return by machine: `command` and `environment` of each of its daemons, and `worker_childopts`."""
-    hosts = _hosts(inventory)
-    return {name: _machine_commands(host["machine_memory_mb"], host["machine_slots"]) for name, host in hosts.items()}
+    result: dict[str, dict[str, Any]] = {}
+    for name, host in _hosts(inventory).items():
+        memory_mb, slots = host["machine_memory_mb"], host["machine_slots"]
+        daemons: tuple[commands.Daemon, ...] = ("supervisor",) if slots else ("zookeeper", "nimbus")
+        result[name] = {"worker_childopts": commands.worker_childopts(memory_mb, slots or 1)}
+        for daemon in daemons:
+            command = shlex.join(commands.daemon_command(daemon, memory_mb))
+            result[name][daemon] = {"command": command, "environment": commands.environment(daemon)}
+    return result
 
 
-def declared_resources(inventory: Path, settings: Mapping[str, Any]) -> commands.ResourceDefaults:
+def declared_resources(inventory: Path) -> commands.ResourceDefaults:
     """Return the default resources of executors on these machines."""
-    workers = [host for host in _hosts(inventory).values() if host["machine_slots"]]
-    return commands.resource_defaults(workers, settings.get(EXECUTORS_PER_SLOT_SETTING, commands.EXECUTORS_PER_SLOT))
+    return commands.resource_defaults([host for host in _hosts(inventory).values() if host["machine_slots"]])
 
 
 def forget_connection(host: Mapping[str, Any]) -> None:
@@ -422,29 +348,18 @@ def forget_connection(host: Mapping[str, Any]) -> None:
 
 
 def _play_on(
-    playbook: str,
-    inventory: Path,
-    directory: Path,
-    machines: Sequence[str],
-    variables: Mapping[str, Any],
-    tell: EventListener,
+    playbook: str, inventory: Path, directory: Path, machines: Sequence[str], variables: Mapping[str, Any]
 ) -> PlayResult:
     _check_machines(inventory, machines)
-    return play(playbook, inventory, {**variables, "machines": list(machines)}, directory, tell)
+    return play(playbook, inventory, {**variables, "machines": list(machines)}, directory)
 
 
-def _check_settings(settings: Mapping[str, Any]) -> None:
-    if unknown := sorted(set(settings) - SETTINGS):
-        raise ConfigurationError(
-            f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}"
-        )
-
-
-def _check_machines(inventory: Path, machines: Sequence[str]) -> None:
-    """Check the names: Ansible runs a play on no machines silently, and reports success."""
-    names = list(_hosts(inventory))
-    if not machines or not set(machines) <= set(names):
-        raise MachineUnknown(f"{inventory}: machines are {list(machines)}, must be some of {', '.join(names)}")
+def _check_machines(inventory: Path, machines: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Check the names: Ansible runs a play on no machines silently, and reports success. Returns all hosts."""
+    hosts = _hosts(inventory)
+    if not machines or not set(machines) <= hosts.keys():
+        raise MachineUnknown(f"{inventory}: machines are {list(machines)}, must be some of {', '.join(hosts)}")
+    return hosts
 
 
 def _hosts(inventory: Path) -> dict[str, dict[str, Any]]:
@@ -455,18 +370,6 @@ def _hosts(inventory: Path) -> dict[str, dict[str, Any]]:
 
 def _group(inventory: Path, name: str) -> list[str]:
     return list(yaml.safe_load(inventory.read_text())["all"]["children"][name]["hosts"] or [])
-
-
-def _machine_commands(memory_mb: int, slots: int) -> dict[str, Any]:
-    daemons: tuple[commands.Daemon, ...] = ("supervisor",) if slots else ("zookeeper", "nimbus")
-    started: dict[str, Any] = {
-        daemon: {
-            "command": shlex.join(commands.daemon_command(daemon, memory_mb)),
-            "environment": commands.environment(daemon),
-        }
-        for daemon in daemons
-    }
-    return {**started, "worker_childopts": commands.worker_childopts(memory_mb, slots or 1)}
 
 
 def _unpack(archive: Path, run_dir: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,9 +17,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from barograph.errors import DiskFull
+from barograph.errors import BarographError, DiskFull
 from barograph.plan.events.kind import PLAYS_S
-from playbooks.errors import MachineUnreachable, PlayFailed, StormRefused
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,26 @@ OCCUPIED = "the machine is somebody's"  # prepare.sh's message
 ADVICE = "Rename or remove it on {machine}, or use another machine"
 
 Event = Mapping[str, Any]
-EventListener = Callable[[str], None]
+
+
+class MachineUnknown(BarographError):
+    """A play names a machine that the inventory does not have, or none."""
+
+
+class PlayFailed(BarographError):
+    """A play did not end well; the message names machine, task and the last lines of standard error."""
+
+
+class MachineUnreachable(PlayFailed):
+    """A machine did not answer ssh."""
+
+    blame = "infrastructure"
+
+
+class StormRefused(PlayFailed):
+    """A task failed that depends on Storm alone."""
+
+    blame = "system_under_test"
 
 
 @dataclass(frozen=True)
@@ -105,19 +124,14 @@ class OpenTasks:
 
 
 def play(
-    playbook: str,
-    inventory: Path,
-    variables: Mapping[str, Any],
-    directory: Path,
-    on_event: EventListener,
-    limit_s: float | None = None,
+    playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path, limit_s: float | None = None
 ) -> PlayResult:
     """Run `playbooks/<playbook>.yml` on an inventory file; artifacts go below `directory`.
 
-    `variables` hold no secrets: they are written to the artifacts. `on_event` gets a line for each task on each
-    machine; it begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it
-    (`playbooks.errors`), also where it is not over after `limit_s` (None: that of `PLAYS_S`). `directory` is named
-    after the lease; all processes that the play started end with it. One play at a time.
+    `variables` hold no secrets: they are written to the artifacts. Each task on each machine is logged, in a line that
+    begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it, also where it is not over
+    after `limit_s` (None: that of `PLAYS_S`). `directory` is named after the lease; all processes that the play
+    started end with it. One play at a time.
     """
     started, run_id = time.monotonic(), str(variables.get("run_id", "-"))
     results: list[TaskResult] = []
@@ -127,36 +141,23 @@ def play(
 
     def hear(event: Event) -> bool:
         open_tasks.hear(event)
-        totals.update(changed_by_host(event))
+        if event.get("event") == "playbook_on_stats":  # a censored task (`no_log`) hides its own change
+            totals.update(event["event_data"].get("changed", {}))
         result = task_result(event)
         if result is not None:
             results.append(result)
-            on_event(f"{run_id} {playbook}: {describe(result)}")
+            log.info("%s", f"{run_id} {playbook}: {describe(result)}")
         return True  # ansible-runner keeps the event's file
 
     status, complaint = _run_ansible(playbook, inventory.absolute(), variables, directory, hear, open_tasks.is_late)
     summary = summarise(playbook, results, sum(totals.values()), time.monotonic() - started)
-    log.info(
-        "%s %s: %d ok, %d changed, %d failed in %.1f s",
-        run_id,
-        playbook,
-        summary.ok,
-        summary.changed,
-        summary.failed,
-        summary.seconds,
-    )
+    counts = f"{summary.ok} ok, {summary.changed} changed, {summary.failed} failed"
+    log.info("%s %s: %s in %.1f s", run_id, playbook, counts, summary.seconds)
     if open_tasks.late and status != "successful":
         raise lateness(playbook, open_tasks.limit_s, open_tasks.begun_s, time.monotonic())
     if status != "successful":
         raise failure(playbook, results, complaint or f"ansible ended as {status!r}")
     return summary
-
-
-def changed_by_host(event: Event) -> dict[str, int]:
-    """Count changed tasks by machine, from the event that ends a playbook: a censored task (`no_log`) hides its own."""
-    if event.get("event") != "playbook_on_stats":
-        return {}
-    return {host: int(count) for host, count in event["event_data"].get("changed", {}).items()}
 
 
 def summarise(playbook: str, results: Sequence[TaskResult], changed: int, seconds: float) -> PlayResult:
@@ -168,20 +169,17 @@ def summarise(playbook: str, results: Sequence[TaskResult], changed: int, second
 
 def task_result(event: Event) -> TaskResult | None:
     """Return the result that an event of ansible-runner reports; None for every other kind of event."""
-    outcome = {
-        "runner_on_ok": "ok",
-        "runner_on_failed": "failed",
-        "runner_on_skipped": "skipped",
-        "runner_on_unreachable": "unreachable",
-    }
-    data = event.get("event_data") or {}
-    if event.get("event") not in outcome or data.get("ignore_errors"):
+    kind, data = str(event.get("event")), event.get("event_data") or {}
+    outcome = kind.removeprefix("runner_on_")
+    if outcome == kind or outcome not in ("ok", "failed", "skipped", "unreachable") or data.get("ignore_errors"):
         return None
     answer = data.get("res") or {}
+    parts = [str(answer.get(key) or "").strip() for key in ("msg", "stderr", "module_stderr", "censored")]
     return TaskResult(
-        host=data.get("host", "?"), task=data.get("task", "?"), outcome=outcome[event["event"]],
+        host=data.get("host", "?"), task=data.get("task", "?"), outcome=outcome,
         changed=bool(answer.get("changed")), seconds=float(data.get("duration") or 0.0),
-        stdout=str(answer.get("stdout") or ""), stderr=str(answer.get("stderr") or ""), problem=_task_problem(answer),
+        stdout=str(answer.get("stdout") or ""), stderr=str(answer.get("stderr") or ""),
+        problem=_last_lines("\n".join(dict.fromkeys(filter(None, parts)))),
     )  # fmt: skip
 
 
@@ -231,11 +229,6 @@ def lateness(playbook: str, limit_s: float, begun_s: Mapping[tuple[str, str], fl
     return PlayFailed(f"{message}; see whether {host} is alive and ssh to it works", "infrastructure")
 
 
-def _task_problem(answer: Mapping[str, Any]) -> str:
-    parts = [str(answer.get(key) or "") for key in ("msg", "stderr", "module_stderr", "censored")]
-    return _last_lines("\n".join(dict.fromkeys(part.strip() for part in parts if part.strip())))
-
-
 def _last_lines(text: str) -> str:
     return "\n".join(text.strip().splitlines()[-STDERR_LINES:])
 
@@ -249,6 +242,7 @@ def _run_ansible(
 
     directory.mkdir(parents=True, exist_ok=True)
     ident = f"{playbook}-{uuid4().hex[:8]}"
+    artifacts = directory / "artifacts" / ident
     variables_file = directory / "variables.json"  # a file, because a command line has a maximum length
     variables_file.write_text(json.dumps(dict(variables)))
 
@@ -258,6 +252,11 @@ def _run_ansible(
         _end_plays(directory)
         return True
 
+    def drop_environment(status: Mapping[str, Any], **_: object) -> None:
+        """Keep only the command: ansible-runner writes the whole environment, credentials too, beside it."""
+        if status.get("status") == "running" and (file := artifacts / "command").exists():
+            file.write_text(json.dumps({"command": json.loads(file.read_text())["command"]}))
+
     with _collect_signals() as asked_to_stop:
         runner = ansible_runner.run(
             private_data_dir=str(directory),
@@ -265,18 +264,24 @@ def _run_ansible(
             playbook=f"{playbook}.yml",
             inventory=str(inventory),
             cmdline=shlex.join(["--extra-vars", f"@{variables_file.absolute()}"]),
-            envvars={**_environment(), MARK: str(directory.absolute()), LEASE_MARK: directory.absolute().name},
+            envvars={
+                # ansible-playbook is beside this interpreter.
+                "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+                "ANSIBLE_CONFIG": str(HERE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1",
+                MARK: str(directory.absolute()), LEASE_MARK: directory.absolute().name,
+            },
             ident=ident,
             rotate_artifacts=KEPT_ARTIFACTS,
             quiet=True,
             suppress_env_files=True,
             event_handler=hear,
             cancel_callback=cancelled,
-            status_handler=lambda status, **_: _drop_environment(directory / "artifacts" / ident, status),
-        )
+            status_handler=drop_environment,
+        )  # fmt: skip
     if asked_to_stop:
         signal.raise_signal(asked_to_stop[0])
-    return str(runner.status), _ansible_output(directory / "artifacts" / ident)
+    outputs = [path for path in (artifacts / "stdout", artifacts / "stderr") if path.exists()]
+    return str(runner.status), "".join(path.read_text(errors="replace") for path in outputs)
 
 
 def _end_plays(directory: Path, *, but_connections: bool = False) -> None:
@@ -310,42 +315,17 @@ def _kill_marked(mark: bytes, but_connections: bool) -> int:
     return number
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment with ansible-playbook, which is beside this interpreter, on PATH."""
-    beside = str(Path(sys.executable).parent)
-    return {
-        "PATH": os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]),
-        "ANSIBLE_CONFIG": str(HERE / "ansible.cfg"),
-        "ANSIBLE_NOCOLOR": "1",
-    }
-
-
-def _drop_environment(artifacts: Path, status: Mapping[str, Any]) -> None:
-    """Keep only the command: ansible-runner writes the whole environment, credentials too, beside it."""
-    file = artifacts / "command"
-    if status.get("status") == "running" and file.exists():
-        file.write_text(json.dumps({"command": json.loads(file.read_text())["command"]}))
-
-
-def _ansible_output(artifacts: Path) -> str:
-    return "".join(
-        path.read_text(errors="replace") for path in (artifacts / "stdout", artifacts / "stderr") if path.exists()
-    )
-
-
 @contextmanager
 def _collect_signals() -> Iterator[list[int]]:
     """Collect SIGINT and SIGTERM meanwhile, so that Ansible ends first; only the main thread can."""
     signals: list[int] = []
-    try:
-        handlers = {
-            number: signal.signal(number, lambda n, _: signals.append(n)) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-    except ValueError:
+    if threading.current_thread() is not threading.main_thread():
         yield signals
         return
+    numbers = signal.SIGINT, signal.SIGTERM
+    handlers = [signal.signal(number, lambda n, _: signals.append(n)) for number in numbers]
     try:
         yield signals
     finally:
-        for number, handler in handlers.items():
+        for number, handler in zip(numbers, handlers, strict=True):
             signal.signal(number, handler)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import re
-import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,11 +28,11 @@ from barograph.software import libraries_folder, storm_home
 from barograph.testbeds.checks import machine_requests, place_of, testbed_of
 from inventory.machines import Machine, MachineType
 from inventory.remote.ansible_inventory import write_ansible_inventory
-from inventory.remote.ssh import connect
+from inventory.remote.ssh import answers_ssh, connect
 from inventory.testbed import SupportsDisturbances, SupportsFaults
 from playbooks import cluster
 from playbooks.clock import ClockOffset
-from playbooks.errors import StormRefused
+from playbooks.runner import StormRefused
 
 log = logging.getLogger(__name__)
 HOME_FILE = "home.json"  # in the cluster's folder: the deployed Storm home, whatever is built here later
@@ -67,7 +66,7 @@ def switch_code(inventory: Path, directory: Path, code: Code | None) -> None:
         return
     record.unlink(missing_ok=True)
     try:
-        cluster.switch(inventory, directory, home, {}, service_of(code) if code else None)
+        cluster.switch(inventory, directory, home, service_of(code) if code else None)
     except StormRefused as error:
         raise RunBroken(f"{code_label(code) if code else 'the harness'}: {error}") from error
     write_json_atomic(record, facts)
@@ -123,7 +122,7 @@ class StormCluster:
         home = storm_home(log.info)
         if place_of(self.series.experiment.testbed) == "elsewhere":
             cluster.certificate(self.inventory, self.directory)
-        cluster.deploy(self.inventory, self.directory, home, {}, libraries=libraries_folder())
+        cluster.deploy(self.inventory, self.directory, home, libraries=libraries_folder())
         note_deployment(self.directory, home)
 
     def reset(self, run: PlannedRun) -> None:
@@ -230,17 +229,7 @@ class StormCluster:
         return cluster.clock_offsets_ms(self.inventory, machines, now)
 
     def silent_machines(self) -> tuple[str, ...]:
-        """Return machines that do not speak ssh: a frozen one still accepts connections."""
-        silent = []
-        for machine in self.machines:
-            address = (machine.control_address, machine.ssh_port)
-            try:
-                with socket.create_connection(address, timeout=BANNER_S) as connection:
-                    answers = connection.recv(4).startswith(b"SSH-")
-            except OSError:
-                answers = False
-            silent += [] if answers else [machine.name]
-        return tuple(silent)
+        return tuple(machine.name for machine in self.machines if not answers_ssh(machine, BANNER_S))
 
     def recalled(self) -> tuple[str, ...]:
         return series_lease.recalled(self.series)

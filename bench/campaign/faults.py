@@ -39,7 +39,7 @@ from bench.campaign.kills import END_LIMIT_S, SMALL, World, await_quiet, whole
 from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine
-from inventory.remote.ssh import Remote
+from inventory.remote.ssh import Remote, connect
 from tests.support import warm_spark
 
 # As they come in the progress of a series; `decision` is between the scale request and its rebalance: on Storm a
@@ -170,7 +170,7 @@ def _crash(_world: World, series: Path) -> None:
 
 
 def _cut(_world: World, series: Path) -> None:
-    lan.cut_links(_lease_id(series), _endpoint(series, "m1"))
+    lan.set_links(_lease_id(series), _endpoint(series, "m1"), up=False)
 
 
 class NoSuchProcess(Exception):
@@ -181,14 +181,14 @@ def _kill_daemon(machine: str, daemon: str) -> Callable[[World, Path], None]:
     """`daemon`: as its machine's supervisord names it."""
 
     def kill(_world: World, series: Path) -> None:
-        with LocalTestbed().connect(_machine(series, machine)) as remote:
+        with connect(_machine(series, machine)) as remote:
             _kill(remote, ["supervisorctl", "pid", daemon])
 
     return kill
 
 
 def _kill_worker(_world: World, series: Path) -> None:
-    with LocalTestbed().connect(_machine(series, "m1")) as remote:
+    with connect(_machine(series, "m1")) as remote:
         _kill(
             remote, ["pgrep", "-o", "-f", "^[^ ]*java .*org.apache.storm.daemon.worker.Worker"]
         )  # no shell that names it

@@ -38,7 +38,7 @@ from barograph.plan.experiment import from_data, parse
 from barograph.testbeds import checks
 from barograph.yaml_files import read_yaml
 from inventory import TESTBEDS, machines
-from inventory.ec2 import prices
+from inventory.ec2.options import load_prices
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 20.0
@@ -102,7 +102,7 @@ def _read_options(path: Path) -> None:
 
 def _read_prices(path: Path) -> None:
     with patch.dict(os.environ, {"BAROGRAPH_PRICES": str(path)}):
-        prices.load_prices()
+        load_prices()
 
 
 def kinds() -> dict[str, Kind]:

@@ -1,4 +1,4 @@
-"""Start instances and wait until each answers ssh.
+"""Rent a lease's machines: the resources that they share, the zone, the instances, and the wait until each answers ssh.
 
 Each instance gets a call of its own, all at once: user data (a shell script with its keys, name, guard and packages)
 is the same for every instance of a call, and each machine has a host key that the others must not know. Where an
@@ -7,31 +7,34 @@ reported with the end of its console.
 """
 
 import base64
+import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barograph.errors import ConfigurationError, InfrastructureError
-from inventory.ec2 import instances
-from inventory.ec2.errors import aws_errors, state_reason_error
-from inventory.ec2.instance_types import InstanceType
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
+from inventory.ec2 import instances, removal, survey
+from inventory.ec2.aws import CONNECTIONS, ZoneFull, aws_errors, state_reason_error
 from inventory.ec2.instances import WORKING_STATES, Instance
 from inventory.ec2.options import Ec2Options, Ec2Timing
-from inventory.ec2.regions import CONNECTIONS
-from inventory.ec2.survey import Image, Zone
-from inventory.leases import guard
+from inventory.ec2.survey import RentalPlan, Zone
+from inventory.leases import guard, registry
+from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
+from inventory.remote import host_keys
 from inventory.remote.ssh import connect
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
     from mypy_boto3_ec2.literals import ResourceTypeType
 
+log = logging.getLogger(__name__)
 
+SSH_USER = "root"  # the user data allows root's login
 SCRIPT = Path(__file__).with_name("user_data.sh")
 # Installed by playbooks/roles/storm/tasks/deliver.yml, too; a test keeps the two equal.
 PACKAGES = ("openjdk-17-jre-headless", "python3", "python3-numpy", "supervisor", "nftables")
@@ -40,127 +43,60 @@ PACKAGES_FOLDER = "/var/lib/barograph-packages"
 MOST_BYTES = 16 * 1024  # EC2's limit
 
 
-def user_data_script(name: str, identity: Path, expires_s: float, *, clock: Callable[[], float] = time.time) -> str:
+def user_data_script(name: str, identity: Path, expires_s: float) -> str:
     """Return the script of the machine `name`; `identity` is its folder of `inventory.remote.host_keys`."""
-    host_key = (identity / "ssh_host_ed25519_key").read_bytes()
-    values = {
-        "@GUARD@": guard.installation(expires_s, clock=clock),
+    text = SCRIPT.read_text()
+    for place, value in {
+        "@GUARD@": guard.installation(expires_s),
         "@LOGIN@": (identity / "authorized_keys").read_text().strip(),
         "@NAME@": name,
-        "@HOST_KEY@": base64.b64encode(host_key).decode(),
+        "@HOST_KEY@": base64.b64encode((identity / "ssh_host_ed25519_key").read_bytes()).decode(),
         "@PACKAGES@": " ".join(PACKAGES),
         "@PACKAGES_FOLDER@": PACKAGES_FOLDER,
-    }
-    text = SCRIPT.read_text()
-    for place, value in values.items():
+    }.items():
         text = text.replace(place, value)
     if len(text.encode()) > MOST_BYTES:
         raise ConfigurationError(f"ec2: the user data of {name} has {len(text.encode())} bytes, EC2 takes {MOST_BYTES}")
     return text
 
 
-@dataclass(frozen=True)
-class LeaseSpec:
-    """Everything that all instances of a lease share."""
-
-    options: Ec2Options
-    image: Image
-    group: str
-    key_pair: str
-    placement_group: str | None
-
-
-@dataclass(frozen=True)
-class InstanceSpec:
-    """Specification of one instance: its EC2 type, user data and tags."""
-
-    request: MachineRequest
-    type: InstanceType
-    user_data: str
-    tags: dict[str, str]
-
-
-def launch_instances(
-    ec2: "EC2Client", order: LeaseSpec, zone: Zone, specs: Sequence[InstanceSpec], started: Callable[[str], None]
-) -> dict[str, str]:
-    """Start them all in the zone: machine → instance id, or the first error once every call has ended.
-
-    `started` is called with each id as soon as it is known, also if others fail: EC2 may not list them for a while.
-    """
-    with ThreadPoolExecutor(min(CONNECTIONS, len(specs))) as pool:
-        calls = {spec.request.name: pool.submit(_start_instance, ec2, order, zone, spec, started) for spec in specs}
-        _wait_for_calls(list(calls.values()))
-    errors = [error for call in calls.values() if not call.cancelled() and (error := call.exception())]
-    if errors:
-        raise errors[0]
-    return {name: call.result() for name, call in calls.items()}
-
-
-def _wait_for_calls(calls: "Sequence[Future[str]]") -> None:
-    wait(calls, return_when=FIRST_EXCEPTION)
-    for call in calls:
-        call.cancel()  # those that have not begun
-
-
-def _start_instance(
-    ec2: "EC2Client", order: LeaseSpec, zone: Zone, spec: InstanceSpec, started: Callable[[str], None]
-) -> str:
-    name, type_ = spec.request.name, spec.type.name
-    with aws_errors(f"starting {name} ({type_}, {order.options.market}) in {zone.name}"):
-        answer = ec2.run_instances(**launch_parameters(order, zone, spec))
-    instance_id = answer["Instances"][0]["InstanceId"]
-    started(instance_id)
-    return instance_id
-
-
-def launch_parameters(order: LeaseSpec, zone: Zone, spec: InstanceSpec) -> dict[str, Any]:
-    """Return the parameters of RunInstances."""
-    options = order.options
-    kinds: list[ResourceTypeType] = ["instance", "volume", "network-interface"]
-    if options.market == "spot":
-        kinds.append("spot-instances-request")
+def launch_parameters(options: Ec2Options, plan: RentalPlan, zone: Zone, request: MachineRequest) -> dict[str, Any]:
+    """Return the parameters of a RunInstances without those created for a lease."""
+    disk_gb = max(options.disk_gb, plan.image.disk_gb)
+    disk = {"VolumeSize": disk_gb, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
+    limit = {"MaxPrice": f"{options.price_limit_usd:g}"} if options.price_limit_usd else {}
+    spot = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **limit}
     return {
-        "ImageId": order.image.image_id,
-        "InstanceType": spec.type.name,
+        "ImageId": plan.image.image_id,
+        "InstanceType": plan.types[request.type.name].name,
         "MinCount": 1,
         "MaxCount": 1,
-        "KeyName": order.key_pair,
         # Should the answer get lost, the repeated call gets the same instance.
         "ClientToken": f"barograph-{uuid.uuid4().hex}",
-        "UserData": spec.user_data,
-        "NetworkInterfaces": [_interface(order, zone)],
-        "BlockDeviceMappings": [_disk(order)],
+        "NetworkInterfaces": [{
+            "DeviceIndex": 0, "SubnetId": zone.subnet, "AssociatePublicIpAddress": options.addresses == "public",
+            "DeleteOnTermination": True,
+        }],
+        "BlockDeviceMappings": [{"DeviceName": plan.image.root_device, "Ebs": disk}],
         "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1, "HttpEndpoint": "enabled"},
         # A machine that powers itself off is gone, disk included.
         "InstanceInitiatedShutdownBehavior": "terminate",
-        "TagSpecifications": instances.tag_specifications(kinds, spec.tags),
-        **({"Placement": {"GroupName": order.placement_group}} if order.placement_group else {}),
-        **({"InstanceMarketOptions": _spot(options)} if options.market == "spot" else {}),
-    }
+        "TagSpecifications": _tags(options, {instances.LEASE_TAG: "check"}),
+        **({"InstanceMarketOptions": {"MarketType": "spot", "SpotOptions": spot}} if options.market == "spot" else {}),
+    }  # fmt: skip
 
 
-def _interface(order: LeaseSpec, zone: Zone) -> dict[str, Any]:
-    return {
-        "DeviceIndex": 0,
-        "SubnetId": zone.subnet,
-        "Groups": [order.group],
-        "AssociatePublicIpAddress": order.options.addresses == "public",
-        "DeleteOnTermination": True,
-    }
+def _tags(options: Ec2Options, tags: Mapping[str, str]) -> Any:
+    kinds: list[ResourceTypeType] = ["instance", "volume", "network-interface"]
+    return instances.tag_specifications([*kinds, "spot-instances-request"] if options.market == "spot" else kinds, tags)
 
 
-def _disk(order: LeaseSpec) -> dict[str, Any]:
-    size = max(order.options.disk_gb, order.image.disk_gb)
-    disk = {"VolumeSize": size, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
-    return {"DeviceName": order.image.root_device, "Ebs": disk}
+@dataclass(frozen=True)
+class SharedResources:
+    """What all instances of a lease share, by name or id."""
 
-
-def _spot(options: Ec2Options) -> dict[str, Any]:
-    limit = {"MaxPrice": f"{options.price_limit_usd:g}"} if options.price_limit_usd else {}
-    return {
-        "MarketType": "spot",
-        "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **limit},
-    }
+    group: str
+    placement_group: str | None
 
 
 # Returns why a machine does not answer yet, or None if it does.
@@ -176,46 +112,165 @@ def check_over_ssh(machine: Machine) -> str | None:
         return str(error)
 
 
-@dataclass
-class ReadinessWait:
-    """Wait for started instances; the dicts hold the state of each machine."""
+@dataclass(frozen=True)
+class Rental:
+    """One attempt. `started`: the instances started so far; EC2 may not list them for a while."""
 
     ec2: "EC2Client"
-    ids: Mapping[str, str]
-    machine_of: Callable[[str, Instance], Machine | None]  # None while it has no address
+    lease: Lease
+    options: Ec2Options
+    plan: RentalPlan
     readiness_check: ReadinessCheck
     timing: Ec2Timing
-    begun: float = field(default_factory=time.monotonic)
+    started: set[str] = field(default_factory=set)
+
+    def start_first(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """Start the lease's first machines, all in one zone: those of a partial start end before the next is tried."""
+        shared, refusals = self._make_shared_resources(), []
+        for zone in self.plan.zones:
+            try:
+                return self._start_in(zone, shared, requests)
+            except ZoneFull as error:
+                log.info("lease %s: %s cannot: %s", self.lease.lease_id, zone.name, error)
+                refusals.append(f"{zone.name}: {error}")
+                # A placement group stays in its zone as long as anything is in it.
+                until_gone = shared.placement_group is not None
+                removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.timing, until_gone=until_gone)
+        raise CapacityError(f"ec2: no zone has {len(requests)} machines now: {' | '.join(refusals)}")
+
+    def start_more(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """Start further machines beside the lease's others, in their zone."""
+        machines = instances.instances_of_lease(self.ec2, self.lease.lease_id)
+        subnets = {one.subnet for one in machines if one.state in WORKING_STATES}
+        zone = next((zone for zone in self.plan.zones if zone.subnet in subnets), None)
+        groups = removal.security_groups(self.ec2, self.lease.lease_id)
+        if zone is None or not groups:
+            raise InfrastructureError(
+                f"ec2: lease {self.lease.lease_id} has no running machine in "
+                f"{', '.join(zone.name for zone in self.plan.zones)} (released, reaped or recalled?); start again"
+            )
+        placement_group = self._name if removal.has_placement_group(groups[0]) else None
+        return self._start_in(zone, SharedResources(groups[0]["GroupId"], placement_group), requests)
+
+    def _make_shared_resources(self) -> SharedResources:
+        """Create the security group (first: see `removal`), key pair, placement group."""
+        name, zone = self._name, self.plan.zones[0]
+        marks = instances.lease_tags(self.lease, self.options.budget_usd)
+        clustered = {instances.PLACEMENT_TAG: "cluster"} if self.options.placement == "cluster" else {}
+        ingress = survey.harness_network(self.options, zone)
+        group = survey.make_security_group(self.ec2, name, zone, ingress, marks | clustered)
+        with aws_errors(f"importing the key pair {name}"):
+            self.ec2.import_key_pair(
+                KeyName=name, PublicKeyMaterial=(self._keys / "id_ed25519.pub").read_bytes(),
+                TagSpecifications=instances.tag_specifications(["key-pair"], marks),
+            )  # fmt: skip
+        if clustered:
+            with aws_errors(f"making the placement group {name}"):
+                self.ec2.create_placement_group(
+                    GroupName=name, Strategy="cluster",
+                    TagSpecifications=instances.tag_specifications(["placement-group"], marks),
+                )  # fmt: skip
+        return SharedResources(group, name if clustered else None)
+
+    def _start_in(self, zone: Zone, shared: SharedResources, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
+        """Start them all in the zone and wait until all answer; the first error once every call has ended."""
+        names = [request.name for request in requests]
+        host_keys.add_host_keys(self._keys, names, self.lease.lease_id)
+        begun = time.monotonic()
+        with ThreadPoolExecutor(min(CONNECTIONS, len(requests))) as pool:
+            calls = [pool.submit(self._start_instance, zone, shared, request) for request in requests]
+            wait(calls, return_when=FIRST_EXCEPTION)
+            for call in calls:
+                call.cancel()  # those that have not begun
+        for call in calls:
+            if not call.cancelled() and (error := call.exception()):
+                raise error
+        ids = {name: call.result() for name, call in zip(names, calls, strict=True)}
+        readiness = ReadinessWait(self, {request.name: request for request in requests}, ids, begun)
+        machines = readiness.ready_machines()
+        if registry.read(self.lease.lease_id) is None:
+            raise InfrastructureError(f"lease {self.lease.lease_id} was reaped while its machines started; start again")
+        log.info("lease %s: %d machines in %s", self.lease.lease_id, len(ids), zone.name)
+        return tuple(machines[name] for name in names)
+
+    def _start_instance(self, zone: Zone, shared: SharedResources, request: MachineRequest) -> str:
+        parameters = launch_parameters(self.options, self.plan, zone, request)
+        parameters["NetworkInterfaces"][0]["Groups"] = [shared.group]
+        tags = instances.lease_tags(self.lease, self.options.budget_usd, request.name)
+        parameters |= {
+            "KeyName": self._name,
+            "UserData": user_data_script(request.name, self._keys / "machines" / request.name, self.lease.expires_s),
+            "TagSpecifications": _tags(self.options, tags),
+            **({"Placement": {"GroupName": shared.placement_group}} if shared.placement_group else {}),
+        }
+        with aws_errors(
+            f"starting {request.name} ({parameters['InstanceType']}, {self.options.market}) in {zone.name}"
+        ):
+            answer = self.ec2.run_instances(**parameters)
+        instance_id = answer["Instances"][0]["InstanceId"]
+        self.started.add(instance_id)
+        return instance_id
+
+    def machine(self, request: MachineRequest, instance: Instance) -> Machine | None:
+        """Return the machine as the harness reaches it, with its host key on record; None while it has no address."""
+        inside = instance.private_address
+        control = inside if self.options.addresses == "private" else instance.public_address
+        if not control or not inside:
+            return None
+        host_keys.add_known_hosts(self._keys, {request.name: control})
+        type = self.plan.types[request.type.name].as_machine_type(request.type)
+        return Machine(
+            request.name, type, control, inside, inside, SSH_USER, 22, self._keys / "id_ed25519",
+            self._keys / "known_hosts",
+        )  # fmt: skip
+
+    @property
+    def _keys(self) -> Path:
+        return registry.key_dir(self.lease.lease_id)
+
+    @property
+    def _name(self) -> str:
+        return removal.resource_name(self.lease.lease_id)
+
+
+@dataclass
+class ReadinessWait:
+    """Wait for started instances, whose `ids` are by machine; the dicts hold the state of each machine."""
+
+    rental: Rental
+    requests: Mapping[str, MachineRequest]
+    ids: Mapping[str, str]
+    begun: float
     listed: dict[str, Instance] = field(default_factory=dict)
     addressed: dict[str, Machine] = field(default_factory=dict)
     silent: dict[str, str] = field(default_factory=dict)
-    boot_s: dict[str, float] = field(default_factory=dict)
+    ready: dict[str, Machine] = field(default_factory=dict)
 
-    def all_ready(self) -> dict[str, float]:
-        """Return machine → boot seconds, once all answer. InfrastructureError or CapacityError if they do not."""
-        relist_at = 0.0
-        while len(self.boot_s) < len(self.ids):
+    def ready_machines(self) -> dict[str, Machine]:
+        """Return the machines once all answer. InfrastructureError or CapacityError if they do not."""
+        timing, relist_at = self.rental.timing, 0.0
+        while True:
             if len(self.addressed) < len(self.ids) or time.monotonic() >= relist_at:
                 self._list()
-                relist_at = time.monotonic() + self.timing.relist_s
-            self._probe([machine for name, machine in self.addressed.items() if name not in self.boot_s])
-            self._refuse_if_late()
-            if len(self.boot_s) < len(self.ids):
-                time.sleep(self.timing.poll_s)
-        return self.boot_s
+                relist_at = time.monotonic() + timing.relist_s
+            self._probe([machine for name, machine in self.addressed.items() if name not in self.ready])
+            if len(self.ready) == len(self.ids):
+                return self.ready
+            self._refuse_if_late(time.monotonic() - self.begun)
+            time.sleep(timing.poll_s)
 
     def _list(self) -> None:
-        listing = instances.instances_with_ids(self.ec2, self.ids.values())
+        listing = instances.instances_with_ids(self.rental.ec2, self.ids.values())
         for name, instance_id in self.ids.items():
-            instance = listing.get(instance_id)
-            if instance is None:
+            if (instance := listing.get(instance_id)) is None:
                 continue
             self.listed[name] = instance
             if instance.state not in WORKING_STATES:
                 error = state_reason_error(f"{name} ({instance_id})", *instance.reason)
-                raise type(error)(f"{error}; its console ends with: {instances.console_end(self.ec2, instance_id)}")
+                end = instances.console_end(self.rental.ec2, instance_id)
+                raise type(error)(f"{error}; its console ends with: {end}")
             if instance.state == "running" and name not in self.addressed:
-                machine = self.machine_of(name, instance)
+                machine = self.rental.machine(self.requests[name], instance)
                 if machine is not None:
                     self.addressed[name] = machine
 
@@ -223,30 +278,27 @@ class ReadinessWait:
         if not machines:
             return
         with ThreadPoolExecutor(min(CONNECTIONS, len(machines))) as pool:
-            for machine, why in zip(machines, pool.map(self.readiness_check, machines), strict=True):
+            for machine, why in zip(machines, pool.map(self.rental.readiness_check, machines), strict=True):
                 if why is None:
-                    self.boot_s[machine.name] = time.monotonic() - self.begun
+                    self.ready[machine.name] = replace(machine, boot_s=time.monotonic() - self.begun)
                 else:
                     self.silent[machine.name] = why
 
-    def _refuse_if_late(self) -> None:
-        waited_s = time.monotonic() - self.begun
+    def _refuse_if_late(self, waited_s: float) -> None:
+        timing = self.rental.timing
         if unlisted_names := [name for name in self.ids if name not in self.listed]:
-            if waited_s > self.timing.lag_s:
+            if waited_s > timing.lag_s:
                 descriptions = ", ".join(f"{name} ({self.ids[name]})" for name in unlisted_names)
                 raise InfrastructureError(
                     f"ec2: {descriptions} was started {waited_s:.0f} s ago and EC2 does not list it; start again"
                 )
-        elif waited_s > self.timing.ready_s and len(self.boot_s) < len(self.ids):
-            raise InfrastructureError(self._late(waited_s))
-
-    def _late(self, waited_s: float) -> str:
-        name = next(name for name in self.ids if name not in self.boot_s)
-        others = len(self.ids) - len(self.boot_s) - 1
-        why = self.silent.get(name) or f"it is {self.listed[name].state} and has no address"
-        return (
-            f"ec2: {name} ({self.ids[name]}) does not answer ssh after {waited_s:.0f} s"
-            f"{f', nor do {others} others' if others else ''}: {why}; "
-            f"its console ends with: {instances.console_end(self.ec2, self.ids[name])}; see "
-            "that testbed.options.ec2.ingress_from is this box's network as AWS sees it, and that the image is Ubuntu"
-        )
+        elif waited_s > timing.ready_s:
+            name, *others = (name for name in self.ids if name not in self.ready)
+            why = self.silent.get(name) or f"it is {self.listed[name].state} and has no address"
+            raise InfrastructureError(
+                f"ec2: {name} ({self.ids[name]}) does not answer ssh after {waited_s:.0f} s"
+                f"{f', nor do {len(others)} others' if others else ''}: {why}; "
+                f"its console ends with: {instances.console_end(self.rental.ec2, self.ids[name])}; see "
+                "that testbed.options.ec2.ingress_from is this box's network as AWS sees it, and that the image is"
+                " Ubuntu"
+            )

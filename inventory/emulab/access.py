@@ -1,12 +1,104 @@
-"""The contract of both accesses to Emulab (portal, classic), their waiting times, and Emulab's messages as errors."""
+"""What both accesses to Emulab (portal, classic) share: `testbed.options.emulab`, waiting times, nodes, and Emulab's
+messages as errors. Experiments are identified by name; everything but their start may be repeated.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
 
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
-from inventory.machines import MachineRequest
+from inventory.testbed import TestbedOptions, read_options
+
+NAME = "emulab"
+# Every word below ends up in a command line, a path or a URL on somebody else's machine, so each has a pattern.
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Project = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{1,31}$")]
+Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$")]
+Port = Annotated[int, Field(gt=0, lt=65536)]
+
+
+class EmulabOptions(TestbedOptions):
+    """Options of both accesses."""
+
+    user: Word = Field(description="your user name on Emulab; machines are reached as this user")
+    project: Project = Field(description="the Emulab project that the experiment belongs to")
+    ssh_key: str = Field(description="path of your private key, whose public half Emulab has")
+    known_hosts: str | None = None  # a file with the machines' host keys; else ops_host scans them
+    ops_host: Host | None = None
+    ops_port: Port = 22
+    ops_known_hosts: str = "~/.ssh/known_hosts"  # must know ops_host before the first connection
+    longest_hours: Annotated[int, Field(gt=0, le=24 * 14)] = 24
+    ready_minutes: Annotated[float, Field(gt=0, le=24 * 60)] = 45.0
+
+
+class PortalOptions(EmulabOptions):
+    """Options of the portal's REST interface."""
+
+    access: Literal["portal"]
+    endpoint: str = "https://boss.emulab.net:43794"
+    profile: Word = Field(description="the profile that describes the machines and their LAN")
+    profile_project: Project = Field(description="the project that owns the profile, for example PortalProfiles")
+    bindings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    count_binding: str | None = None  # the profile's parameter that is set to the number of machines
+
+    @field_validator("endpoint")
+    @classmethod
+    def _safe(cls, value: str) -> str:
+        parts = urlsplit(value)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost"))
+        if not parts.hostname or parts.query or not is_safe:
+            raise ValueError("must be https://host:port; the token must not travel in the clear")
+        return value.rstrip("/")
+
+
+class ClassicOptions(EmulabOptions):
+    """Options of the project's ops host over ssh, with an NS file."""
+
+    access: Literal["classic"]
+    ops_host: Host = "ops.emulab.net"
+    image: Word = "UBUNTU24-64-STD"  # our programs on the machines need Python 3.11; Ubuntu 22.04 has 3.10
+    hardware: dict[str, Word] = Field(default_factory=dict)  # laid over hardware.yaml
+    node_port: Port = 22
+
+
+ACCESS_MODELS: dict[str, type[PortalOptions] | type[ClassicOptions]] = {
+    "portal": PortalOptions,
+    "classic": ClassicOptions,
+}
+
+
+def read_emulab_options(options: Mapping[str, object]) -> PortalOptions | ClassicOptions:
+    """Return the options of the chosen access; a ConfigurationError names every wrong field."""
+    access, place = options.get("access"), f"testbed.options.{NAME}"
+    if not isinstance(access, str) or access not in ACCESS_MODELS:
+        raise ConfigurationError(
+            f"{place}.access is {access!r}; allowed are {', '.join(ACCESS_MODELS)} (docs/testbeds.md)"
+        )
+    result = read_options(ACCESS_MODELS[access], NAME, options)
+    for field in ("ssh_key", "known_hosts"):
+        value = getattr(result, field)
+        if value is not None and not expand_path(value).is_file():
+            raise ConfigurationError(f"{place}.{field} is {value!r}: there is no such file; name one")
+    if result.ops_host and not expand_path(result.ops_known_hosts).is_file():
+        raise ConfigurationError(
+            f"{place}.ops_known_hosts is {result.ops_known_hosts!r}: there is no such file; log in to "
+            f"{result.ops_host} once and compare its key with the one that Emulab publishes"
+        )
+    if not (result.ops_host or result.known_hosts):
+        raise ConfigurationError(
+            f"{place} has neither ops_host nor known_hosts: the machines' host keys would be unknown; "
+            "set ops_host (they are asked for through it) or known_hosts (a file that has them)"
+        )
+    return result
+
+
+def expand_path(path: str) -> Path:
+    return Path(path).expanduser().absolute()
 
 
 @dataclass(frozen=True)
@@ -30,38 +122,6 @@ class Node:
     ssh_port: int
     inside_address: str
     experiment_address: str
-
-
-class Access(Protocol):
-    """One access to Emulab. Experiments are identified by name; everything but `start` may be repeated."""
-
-    def site(self) -> Mapping[str, str]:
-        """Return what another process needs to reach the same site."""
-        ...
-
-    def check(self, requests: Sequence[MachineRequest]) -> None:
-        """Check everything that Emulab tells without starting anything."""
-        ...
-
-    def start(self, experiment: str, requests: Sequence[MachineRequest], end_s: float) -> None:
-        """Start the experiment and wait until it is up; it ends itself at `end_s` (epoch) or soon after."""
-        ...
-
-    def nodes(self, experiment: str, requests: Sequence[MachineRequest]) -> tuple[Node, ...]:
-        """Return the machines' addresses, in the order of the requests."""
-        ...
-
-    def prolong(self, experiment: str, end_s: float) -> None:
-        """Make it end itself at `end_s` or soon after."""
-        ...
-
-    def end(self, experiment: str) -> None:
-        """End it; it is gone when this returns, or was before."""
-        ...
-
-    def experiments(self) -> tuple[str, ...]:
-        """Return the names of all experiments, others' too."""
-        ...
 
 
 # The words are Emulab's: tbsetup's mapper and reservation messages, and the parser of NS files.

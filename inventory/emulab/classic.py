@@ -4,24 +4,128 @@ Commands and flags are those of Emulab's own `script_wrapper` (startexp -i -w -N
 expinfo -n -m -l, node_avail -t -p); what they print is tbreport's: sections with a title, two header lines and columns.
 `-a` swaps the experiment out after so many minutes whatever happens and cannot be changed later, so it is the backstop
 (`longest_hours`); the lease's own end, which moves with every renewal, is kept by `guard.sh` on the ops host.
+Each experiment's nodes are on record here, so that machines can be added and taken back.
 """
 
+import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import yaml
+from pydantic import TypeAdapter
+
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.emulab import experiments
-from inventory.emulab.access import EmulabTiming, Node, emulab_error
-from inventory.emulab.experiments import ExperimentRecord, NsNode
-from inventory.emulab.options import ClassicOptions
+from inventory.emulab.access import ClassicOptions, EmulabTiming, Node, emulab_error
 from inventory.emulab.ssh import OpsAccount, OpsHost
-from inventory.errors import RemoteTimeoutError
-from inventory.machines import MachineRequest
-from inventory.remote.ssh import Result
+from inventory.files import replace_file
+from inventory.leases import registry
+from inventory.machines import MachineRequest, MachineType
+from inventory.remote.ssh import RemoteTimeoutError, Result
+
+HARDWARE_TABLE = Path(__file__).with_name("hardware.yaml")
+LAN_NAME = "lan0"
+SUBNET = "10.1.1"
+FIRST_HOST = 2
+
+
+@dataclass(frozen=True)
+class NsNode:
+    """One machine in the NS file. Its address is fixed, so that it stays when others come and go."""
+
+    name: str
+    hardware: str
+    address: str
+    bandwidth_mbit: int
+
+
+def assign_ns_nodes(
+    requests: Sequence[MachineRequest], hardware: Mapping[str, str], taken: Sequence[NsNode] = ()
+) -> list[NsNode]:
+    """Return a seat for each request, on addresses that no other seat has."""
+    used_addresses = {seat.address for seat in taken}
+    free = [each for host in range(FIRST_HOST, 255) if (each := f"{SUBNET}.{host}") not in used_addresses]
+    if len(free) < len(requests):
+        raise ConfigurationError(f"emulab: {len(requests) + len(taken)} machines; at most 253 have addresses on a LAN")
+    return [
+        NsNode(one.name, hardware_of(one.type, hardware), address, one.type.bandwidth_mbit)
+        for one, address in zip(requests, free, strict=False)
+    ]
+
+
+def hardware_of(type: MachineType, hardware: Mapping[str, str]) -> str:
+    """Return Emulab's name for a machine type: the experiment's, else the table's."""
+    hardware_types = {**yaml.safe_load(HARDWARE_TABLE.read_text()), **hardware}
+    if type.name not in hardware_types:
+        raise ConfigurationError(
+            f"emulab: machine type {type.name!r} has no hardware type; known are {', '.join(hardware_types)} "
+            f"({HARDWARE_TABLE.name}); set testbed.options.emulab.hardware.{type.name}"
+        )
+    return str(hardware_types[type.name])
+
+
+def ns_file_text(seats: Sequence[NsNode], image: str) -> str:
+    """Return the NS file. Every word in it has passed a pattern (names, hardware, image), so no Tcl can get in."""
+    lines = ["set ns [new Simulator]", "source tb_compat.tcl", ""]
+    for seat in seats:
+        lines += [
+            f"set {seat.name} [$ns node]",
+            f"tb-set-hardware ${seat.name} {seat.hardware}",
+            f"tb-set-node-os ${seat.name} {image}",
+        ]
+    if len(seats) > 1:
+        widest = max(seat.bandwidth_mbit for seat in seats)
+        members = " ".join(f"${seat.name}" for seat in seats)
+        slower = [seat for seat in seats if seat.bandwidth_mbit < widest]
+        lines += [
+            "",
+            f'set {LAN_NAME} [$ns make-lan "{members}" {widest}Mb 0ms]',
+            *(f"tb-set-ip ${seat.name} {seat.address}" for seat in seats),
+            *(f"tb-set-node-lan-bandwidth ${seat.name} ${LAN_NAME} {seat.bandwidth_mbit}Mb" for seat in slower),
+            "$ns rtproto Static",
+        ]
+    return "\n".join([*lines, "$ns run", ""])
+
+
+@dataclass(frozen=True)
+class ExperimentRecord:
+    """A classic experiment: its start, the hours after which Emulab swaps it out, and its machines."""
+
+    started_s: float
+    longest_hours: int
+    seats: tuple[NsNode, ...]
+
+    def require_backstop(self, end_s: float) -> None:
+        hours = (end_s - self.started_s) / 3600
+        if hours > self.longest_hours:
+            raise ConfigurationError(
+                f"testbed.options.emulab.longest_hours is {self.longest_hours}, the lease lasts {hours:.1f} h from the "
+                "experiment's start: Emulab would take the machines before; raise it, it holds for the next experiment"
+            )
+
+
+_RECORDS = TypeAdapter(ExperimentRecord)
+
+
+def _record_path(experiment: str) -> Path:
+    return registry.state_dir() / "emulab" / f"{experiment}.json"
+
+
+def write_record(experiment: str, record: ExperimentRecord) -> None:
+    replace_file(_record_path(experiment), json.dumps(asdict(record), indent=1))
+
+
+def read_record(experiment: str) -> ExperimentRecord:
+    try:
+        return _RECORDS.validate_json(_record_path(experiment).read_text())
+    except (OSError, ValueError) as error:
+        raise InfrastructureError(
+            f"{_record_path(experiment)}: what {experiment} has is not known ({error!r}); release it and start again"
+        ) from error
+
 
 NO_EXPERIMENT = re.compile(r"no (such )?experiment", re.IGNORECASE)
 
@@ -36,12 +140,6 @@ def qualified_names(output: str) -> dict[str, str]:
     """Map machine → its name on the control net (`-n`). A node's line is not indented, its details are."""
     rows = (line.split() for line in _section_lines(output, "Virtual Node Info:") if not line.startswith(" "))
     return {words[0]: words[-1] for words in rows if len(words) >= 3 and "." in words[-1]}
-
-
-def physical_nodes(output: str) -> dict[str, str]:
-    """Map machine → physical node (`-m`)."""
-    rows = (line.split() for line in _section_lines(output, "Physical Node Mapping:"))
-    return {words[0]: words[3] for words in rows if len(words) >= 4}
 
 
 def lan_addresses(output: str) -> dict[str, str]:
@@ -75,18 +173,12 @@ class Classic:
     """Access by ops host. `options`: the experiment's; without them (reaper, other process) it only looks and ends."""
 
     def __init__(
-        self,
-        account: OpsAccount,
-        project: str,
-        options: ClassicOptions | None = None,
-        timing: EmulabTiming = EmulabTiming(),  # noqa: B008  # frozen
-        sleep: Callable[[float], None] = time.sleep,
+        self, account: OpsAccount, project: str, timing: EmulabTiming, options: ClassicOptions | None = None
     ) -> None:
-        self._account, self._project, self._options = account, project, options
-        self._timing, self._sleep = timing, sleep
+        self._account, self._project, self._timing, self._options = account, project, timing, options
 
     def site(self) -> Mapping[str, str]:
-        """See `Access.site`."""
+        """Return what another process needs to reach the same site."""
         account = self._account
         return {
             "access": "classic", "project": self._project, "ops_host": account.host, "ops_port": str(account.port),
@@ -94,8 +186,8 @@ class Classic:
         }  # fmt: skip
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
-        """See `Access.check`: the ops host, the project, the hardware types and how many of them are free."""
-        hardware_types = [seat.hardware for seat in experiments.assign_ns_nodes(requests, self._needed().hardware)]
+        """Check the ops host, the project, the hardware types and how many of them are free."""
+        hardware_types = [seat.hardware for seat in assign_ns_nodes(requests, self._needed().hardware)]
         with OpsHost(self._account) as ops:
             if ops.run(["ls", "-d", f"/proj/{self._project}"]).code:
                 raise ConfigurationError(
@@ -103,52 +195,46 @@ class Classic:
                     f"/proj/{self._project} on {self._account.host}; check project and user"
                 )
             for hardware in dict.fromkeys(hardware_types):
-                self._check_hardware(ops, hardware, hardware_types.count(hardware))
+                answer = ops.run([f"{EMULAB_BIN}/node_avail", "-p", self._project, "-t", hardware])
+                if answer.code:
+                    raise ConfigurationError(
+                        f"emulab: hardware type {hardware!r} is refused ({_both_outputs(answer).strip()[:200]}); "
+                        "set testbed.options.emulab.hardware to types that the project may use"
+                    )
+                numbers = [int(word) for word in answer.stdout.replace(":", " ").split() if word.isdigit()]
+                wanted = hardware_types.count(hardware)
+                if numbers and numbers[-1] < wanted:
+                    raise CapacityError(
+                        f"emulab: {wanted} {hardware} are needed, {numbers[-1]} are free; ask for fewer, or try later"
+                    )
 
     def start(self, experiment: str, requests: Sequence[MachineRequest], end_s: float) -> None:
-        """See `Access.start`. The guard starts before the experiment does."""
-        options, seats = self._needed(), experiments.assign_ns_nodes(requests, self._needed().hardware)
-        started = ExperimentRecord(time.time(), options.longest_hours, tuple(seats))
-        _require_backstop(started, end_s)
-        experiments.write_record(experiment, started)
+        """Start the experiment and wait until it is up. The guard, which ends it at `end_s`, starts before it does."""
+        options, seats = self._needed(), assign_ns_nodes(requests, self._needed().hardware)
+        record = ExperimentRecord(time.time(), options.longest_hours, tuple(seats))
+        record.require_backstop(end_s)
+        write_record(experiment, record)
         with OpsHost(self._account) as ops:
             _require_success(ops.run(["mkdir", "-p", OPS_FOLDER]), f"no folder {OPS_FOLDER} on {self._account.host}")
             self._guard(ops, experiment, end_s)
-            ops.write(_ops_path(experiment, ".ns"), experiments.ns_file_text(seats, options.image))
-            argv = [
-                f"{EMULAB_BIN}/startexp",
-                "-i",
-                "-w",
-                "-N",
-                "-E",
-                "Barograph",
-                "-l",
-                str(IDLE_MINUTES),
-                "-a",
-                str(options.longest_hours * 60),
-                "-p",
-                self._project,
-                "-e",
-                experiment,
-                _ops_path(experiment, ".ns"),
-            ]
-            self._swap(ops, argv, f"experiment {experiment} was not started")
+            limits = ["-l", str(IDLE_MINUTES), "-a", str(options.longest_hours * 60)]
+            argv = ["startexp", "-i", "-w", "-N", "-E", "Barograph", *limits, "-p", self._project, "-e", experiment]
+            self._swap(ops, argv, experiment, seats, f"experiment {experiment} was not started")
 
     def modify(self, experiment: str, seats: Sequence[NsNode]) -> None:
         """Give the experiment these machines; the nodes of those that stay are kept."""
         with OpsHost(self._account) as ops:
-            ops.write(_ops_path(experiment, ".ns"), experiments.ns_file_text(seats, self._needed().image))
-            argv = [f"{EMULAB_BIN}/modexp", "-w", "-N", "-e", self._both(experiment), _ops_path(experiment, ".ns")]
-            self._swap(ops, argv, f"experiment {experiment} was not modified")
-        experiments.write_record(experiment, replace(experiments.read_record(experiment), seats=tuple(seats)))
+            argv = ["modexp", "-w", "-N", "-e", self._qualified(experiment)]
+            self._swap(ops, argv, experiment, seats, f"experiment {experiment} was not modified")
+        write_record(experiment, replace(read_record(experiment), seats=tuple(seats)))
 
     def more_seats(self, experiment: str, requests: Sequence[MachineRequest]) -> list[NsNode]:
         """Return the experiment's seats and one for each request."""
-        now = experiments.read_record(experiment).seats
-        return [*now, *experiments.assign_ns_nodes(requests, self._needed().hardware, now)]
+        now = read_record(experiment).seats
+        return [*now, *assign_ns_nodes(requests, self._needed().hardware, now)]
 
     def nodes(self, experiment: str, requests: Sequence[MachineRequest]) -> tuple[Node, ...]:
-        """See `Access.nodes`."""
+        """Return the machines' addresses, in the order of the requests."""
         with OpsHost(self._account) as ops:
             output = _require_success(self._expinfo(ops, experiment), f"experiment {experiment} tells nothing").stdout
             state, names, addresses = experiment_state(output), qualified_names(output), lan_addresses(output)
@@ -157,34 +243,44 @@ class Classic:
                 raise InfrastructureError(f"emulab: experiment {experiment} is {state or 'in transition'}; start again")
             if missing := [name for name in machine_names if name not in names or name not in addresses]:
                 raise InfrastructureError(f"emulab: experiment {experiment} has no {', '.join(missing)}; start again")
-            controls = {name: self._control_address(ops, names[name]) for name in machine_names}
+            controls = {}
+            for name in machine_names:
+                # Inside: the name may not be known outside, and neighbours use the same address.
+                answer = _require_success(ops.run(["getent", "hosts", names[name]]), f"{names[name]} has no address")
+                if not answer.stdout.split():
+                    raise InfrastructureError(f"emulab: {names[name]} has no address; start again")
+                controls[name] = answer.stdout.split()[0]
         port = self._needed().node_port
         return tuple(Node(name, controls[name], port, controls[name], addresses[name]) for name in machine_names)
 
     def prolong(self, experiment: str, end_s: float) -> None:
-        """See `Access.prolong`. A guard that is gone (the ops host was restarted) is started again."""
-        _require_backstop(experiments.read_record(experiment), end_s)
+        """Make it end itself at `end_s`. A guard that is gone (the ops host was restarted) is started again."""
+        read_record(experiment).require_backstop(end_s)
         with OpsHost(self._account) as ops:
             self._guard(ops, experiment, end_s)
 
     def end(self, experiment: str) -> None:
-        """See `Access.end`. An experiment in transition cannot be ended, so the command is repeated."""
+        """End it, until it is gone. An experiment in transition cannot be ended, so the command is repeated."""
         deadline = time.monotonic() + self._timing.end_s
         with OpsHost(self._account) as ops:
             while not NO_EXPERIMENT.search(_both_outputs(self._expinfo(ops, experiment))):
-                answer = self._tolerant(ops, [f"{EMULAB_BIN}/endexp", "-w", "-N", "-e", self._both(experiment)])
+                argv = [f"{EMULAB_BIN}/endexp", "-w", "-N", "-e", self._qualified(experiment)]
+                try:
+                    answer = ops.run(argv, self._timing.end_s)
+                except RemoteTimeoutError as error:
+                    answer = Result("", str(error), 124)
                 if time.monotonic() > deadline:
                     raise InfrastructureError(
                         f"emulab: experiment {experiment} is still there {self._timing.end_s:g} s after it was ended "
                         f"({_both_outputs(answer).strip()[-300:]}); end it on its page, or later with `barograph reap`"
                     )
                 if answer.code:
-                    self._sleep(self._timing.poll_s)
+                    time.sleep(self._timing.poll_s)
             ops.run(["rm", "-f", *(_ops_path(experiment, end) for end in sorted(FILE_SUFFIXES))])
-        experiments.remove_record(experiment)
+        _record_path(experiment).unlink(missing_ok=True)
 
     def experiments(self) -> tuple[str, ...]:
-        """See `Access.experiments`: each experiment's folder, and our files of experiments that never started."""
+        """Return the names of all experiments, others' too, and our files of experiments that never started."""
         with OpsHost(self._account) as ops:
             listing = ops.run(["ls", f"/proj/{self._project}/exp"])
             if listing.code:
@@ -207,62 +303,28 @@ class Classic:
         launch = ["sh", "-c", 'nohup "$@" >/dev/null 2>&1 </dev/null &', "launch", *words]
         _require_success(ops.run(launch), f"the guard of {experiment} was not started")
 
-    def _swap(self, ops: OpsHost, argv: Sequence[str], what: str) -> None:
-        """Run a command that gives or takes nodes, which takes minutes."""
-        limit_s = self._needed().ready_minutes * 60
+    def _swap(self, ops: OpsHost, argv: Sequence[str], experiment: str, seats: Sequence[NsNode], what: str) -> None:
+        """Run a command that gives or takes nodes by an NS file, which takes minutes."""
+        ns_file, limit_s = _ops_path(experiment, ".ns"), self._needed().ready_minutes * 60
+        ops.write(ns_file, ns_file_text(seats, self._needed().image))
         try:
-            answer = ops.run(argv, limit_s)
+            answer = ops.run([f"{EMULAB_BIN}/{argv[0]}", *argv[1:], ns_file], limit_s)
         except RemoteTimeoutError as error:
             raise InfrastructureError(
                 f"emulab: {what} within {limit_s / 60:g} min; raise testbed.options.emulab.ready_minutes"
             ) from error
         _require_success(answer, what)
 
-    def _tolerant(self, ops: OpsHost, argv: Sequence[str]) -> Result:
-        try:
-            return ops.run(argv, self._timing.end_s)
-        except RemoteTimeoutError as error:
-            return Result("", str(error), 124)
-
     def _expinfo(self, ops: OpsHost, experiment: str) -> Result:
-        return ops.run([f"{EMULAB_BIN}/expinfo", "-n", "-m", "-l", "-e", self._both(experiment)])
+        return ops.run([f"{EMULAB_BIN}/expinfo", "-n", "-m", "-l", "-e", self._qualified(experiment)])
 
-    def _check_hardware(self, ops: OpsHost, hardware: str, wanted: int) -> None:
-        answer = ops.run([f"{EMULAB_BIN}/node_avail", "-p", self._project, "-t", hardware])
-        if answer.code:
-            raise ConfigurationError(
-                f"emulab: hardware type {hardware!r} is refused ({_both_outputs(answer).strip()[:200]}); "
-                "set testbed.options.emulab.hardware to types that the project may use"
-            )
-        numbers = [int(word) for word in answer.stdout.replace(":", " ").split() if word.isdigit()]
-        if numbers and numbers[-1] < wanted:
-            raise CapacityError(
-                f"emulab: {wanted} {hardware} are needed, {numbers[-1]} are free; ask for fewer, or try later"
-            )
-
-    def _control_address(self, ops: OpsHost, name: str) -> str:
-        """Look the address up inside: the name may not be known outside, and neighbours use the same address."""
-        words = _require_success(ops.run(["getent", "hosts", name]), f"{name} has no address").stdout.split()
-        if not words:
-            raise InfrastructureError(f"emulab: {name} has no address; start again")
-        return words[0]
-
-    def _both(self, experiment: str) -> str:
+    def _qualified(self, experiment: str) -> str:
         return f"{self._project},{experiment}"
 
     def _needed(self) -> ClassicOptions:
         if self._options is None:
             raise ConfigurationError("emulab: no options are given; set testbed.options.emulab (docs/testbeds.md)")
         return self._options
-
-
-def _require_backstop(started: ExperimentRecord, end_s: float) -> None:
-    hours = (end_s - started.started_s) / 3600
-    if hours > started.longest_hours:
-        raise ConfigurationError(
-            f"testbed.options.emulab.longest_hours is {started.longest_hours}, the lease lasts {hours:.1f} h from the "
-            "experiment's start: Emulab would take the machines before; raise it, it holds for the next experiment"
-        )
 
 
 def _ops_path(experiment: str, end: str) -> str:

@@ -10,96 +10,70 @@ manifests published by users. Not every manifest has `host[@ipv4]`; the login's 
 """
 
 import json
-import logging
 import math
 import os
 import re
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.emulab.access import EmulabTiming, Node, emulab_error
-from inventory.emulab.options import PortalOptions
+from inventory.emulab.access import EmulabTiming, Node, PortalOptions, emulab_error
 from inventory.machines import MachineRequest
 
 if TYPE_CHECKING:
     import httpx
 
 
-@dataclass(frozen=True)
-class ManifestNode:
-    client_id: str
-    hostname: str
-    port: int
-    ipv4: str
-    experiment_address: str
-
-
-def manifest_nodes(manifests: Sequence[str], user: str) -> list[ManifestNode]:
+def manifest_nodes(manifests: Sequence[str], user: str) -> list[Node]:
     """Return every node of the manifests, in natural order of their names (node2 before node10)."""
-    nodes = [
-        _manifest_node(node, user)
-        for text in manifests
-        for node in _parse_manifest(text).iter()
-        if _local_name(node) == "node"
-    ]
+    nodes = []
+    for text in manifests:
+        # The parser resolves no external entities; a document that defines its own is not Emulab's.
+        if "<!DOCTYPE" in text or "<!ENTITY" in text:
+            raise InfrastructureError(
+                "emulab: the manifest defines entities, which no RSpec does; is the endpoint right?"
+            )
+        try:
+            root = ET.fromstring(text)
+        except ET.ParseError as error:
+            raise InfrastructureError(f"emulab: the manifest is no XML ({error}): {text[:200]!r}; try again") from error
+        nodes += [_manifest_node(node, user) for node in root.iterfind(".//{*}node")]
     return sorted(
-        nodes, key=lambda node: [int(part) if part.isdigit() else part for part in _name_parts(node.client_id)]
+        nodes, key=lambda node: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", node.name)]
     )
 
 
-def assign_nodes(found: Sequence[ManifestNode], names: Sequence[str]) -> tuple[Node, ...]:
-    """Assign the machines to the nodes: by name where the profile uses our names, else in order."""
-    if len(found) != len(names):
-        raise ConfigurationError(
-            f"emulab: the profile made {len(found)} nodes ({', '.join(node.client_id for node in found)}), "
-            f"{len(names)} are needed; set their number in testbed.options.emulab.bindings, or name count_binding"
-        )
-    by_name = {node.client_id: node for node in found}
-    nodes = [by_name[name] for name in names] if set(by_name) == set(names) else found
-    return tuple(
-        Node(name, node.hostname, node.port, node.ipv4, node.experiment_address)
-        for name, node in zip(names, nodes, strict=True)
-    )
-
-
-def _parse_manifest(text: str) -> ET.Element:
-    # The parser resolves no external entities; a document that defines its own is not Emulab's.
-    if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise InfrastructureError("emulab: the manifest defines entities, which no RSpec does; is the endpoint right?")
-    try:
-        return ET.fromstring(text)
-    except ET.ParseError as error:
-        raise InfrastructureError(f"emulab: the manifest is no XML ({error}): {text[:200]!r}; try again") from error
-
-
-def _manifest_node(node: ET.Element, user: str) -> ManifestNode:
-    client_id = node.get("client_id") or "a node without client_id"
-    logins = [one for one in node.iter() if _local_name(one) == "login" and one.get("hostname")]
+def _manifest_node(node: ET.Element, user: str) -> Node:
+    name = node.get("client_id") or "a node without client_id"
+    logins = [one for one in node.iterfind(".//{*}login") if one.get("hostname")]
     login = next((one for one in logins if one.get("username") == user), logins[0] if logins else None)
-    addresses = [one.get("address") for one in node.iter() if _local_name(one) == "ip" and one.get("address")]
-    if login is None or not addresses:
+    address = next((one.get("address") for one in node.iterfind(".//{*}ip") if one.get("address")), None)
+    if login is None or not address:
         lacks = "no login" if login is None else "no address on the experiment LAN"
         raise ConfigurationError(
-            f"emulab: {client_id} has {lacks} in the manifest; the profile must give every node ssh and one LAN"
+            f"emulab: {name} has {lacks} in the manifest; the profile must give every node ssh and one LAN"
         )
-    host = next((one.get("ipv4") for one in node.iter() if _local_name(one) == "host" and one.get("ipv4")), None)
     hostname = str(login.get("hostname"))
-    return ManifestNode(client_id, hostname, int(login.get("port") or 22), host or hostname, str(addresses[0]))
+    inside = next((one.get("ipv4") for one in node.iterfind(".//{*}host") if one.get("ipv4")), None) or hostname
+    return Node(name, hostname, int(login.get("port") or 22), inside, address)
 
 
-def _local_name(element: ET.Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
-def _name_parts(name: str) -> list[str]:
-    return re.split(r"(\d+)", name)
+def assign_nodes(nodes: Sequence[Node], names: Sequence[str]) -> tuple[Node, ...]:
+    """Assign the machines to the nodes: by name where the profile uses our names, else in order."""
+    if len(nodes) != len(names):
+        raise ConfigurationError(
+            f"emulab: the profile made {len(nodes)} nodes ({', '.join(node.name for node in nodes)}), "
+            f"{len(names)} are needed; set their number in testbed.options.emulab.bindings, or name count_binding"
+        )
+    by_name = {node.name: node for node in nodes}
+    ordered = [by_name[name] for name in names] if set(by_name) == set(names) else nodes
+    return tuple(replace(node, name=name) for name, node in zip(names, ordered, strict=True))
 
 
 TOKEN_VARIABLE = "BAROGRAPH_EMULAB_TOKEN"  # the variable's name
@@ -122,39 +96,38 @@ def _json(answer: "httpx.Response") -> Any:
 class PortalClient:
     """The portal's client. `call` returns answers below 400 and 404; others are errors. It never shows the token."""
 
-    def __init__(self, endpoint: str, timing: EmulabTiming, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._endpoint = endpoint
-        self._timing = timing
-        self._sleep = sleep
+    def __init__(self, endpoint: str, timing: EmulabTiming) -> None:
+        self._endpoint, self._timing = endpoint, timing
 
     def call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> "httpx.Response":
         """Send one request, again where the portal is busy, or where it failed and a repetition does no harm."""
         deadline = time.monotonic() + self._timing.busy_s
         while True:
-            is_late = time.monotonic() >= deadline
+            is_late, wait_s = time.monotonic() >= deadline, self._timing.poll_s
             try:
                 answer = self._follow(method, self._endpoint + path, body)
             except InfrastructureError:
                 if method == "POST" or is_late:
                     raise
-                self._sleep(self._timing.poll_s)
-                continue
-            if is_late or not (
-                answer.status_code in BUSY_STATUSES or (answer.status_code in RETRY_STATUSES and method != "POST")
-            ):
-                return self._judged(method, path, answer)
-            self._sleep(self._wait_s(answer))
-
-    def _wait_s(self, answer: "httpx.Response") -> float:
-        wished = answer.headers.get("Retry-After", "")
-        return min(float(wished), self._timing.busy_s) if wished.isdigit() else self._timing.poll_s
+            else:
+                is_failure = answer.status_code in RETRY_STATUSES and method != "POST"
+                if is_late or not (answer.status_code in BUSY_STATUSES or is_failure):
+                    return self._judged(method, path, answer)
+                if (wish := answer.headers.get("Retry-After", "")).isdigit():
+                    wait_s = min(float(wish), self._timing.busy_s)
+            time.sleep(wait_s)
 
     def _follow(self, method: str, url: str, body: Mapping[str, object] | None) -> "httpx.Response":
+        import httpx
+
         answer = self._send(method, url, body)
         if answer.status_code not in REDIRECT_STATUSES:
             return answer
         # httpx itself would carry this token to any host.
-        target = self._target(answer)
+        try:
+            target = answer.request.url.join(answer.headers.get("Location", ""))
+        except httpx.InvalidURL as error:
+            raise self._unreachable(error) from error
         if target.netloc != answer.request.url.netloc:
             raise ConfigurationError(
                 f"emulab: {self._endpoint} redirects to {target.netloc.decode()}; the token is not carried there, "
@@ -163,18 +136,17 @@ class PortalClient:
         # A server behind a TLS proxy names the wrong scheme.
         return self._send(method, str(target.copy_with(scheme=answer.request.url.scheme)), body)
 
-    def _target(self, answer: "httpx.Response") -> "httpx.URL":
-        import httpx
-
-        try:
-            return answer.request.url.join(answer.headers.get("Location", ""))
-        except httpx.InvalidURL as error:
-            raise self._unreachable(error) from error
-
     def _send(self, method: str, url: str, body: Mapping[str, object] | None) -> "httpx.Response":
         import httpx
 
-        headers = {"X-Api-Token": _token(), "Accept": "application/json"}
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+        if not token:
+            raise ConfigurationError(f"emulab: {TOKEN_VARIABLE} is not set; set it to your token ({TOKEN_PAGE})")
+        if not token.isascii() or not token.isprintable():
+            raise ConfigurationError(
+                f"emulab: {TOKEN_VARIABLE} has characters that no token has; copy it anew ({TOKEN_PAGE})"
+            )
+        headers = {"X-Api-Token": token, "Accept": "application/json"}
         try:
             return self._http.request(method, url, json=body, headers=headers)
         except (httpx.RequestError, httpx.InvalidURL) as error:
@@ -241,19 +213,6 @@ def _error_text(answer: "httpx.Response") -> str:
     return " ".join(str(data[key]) for key in ("error", "errors", "detail") if data.get(key))[:400] or "no reason"
 
 
-def _token() -> str:
-    token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if not token:
-        raise ConfigurationError(f"emulab: {TOKEN_VARIABLE} is not set; set it to your token ({TOKEN_PAGE})")
-    if not token.isascii() or not token.isprintable():
-        raise ConfigurationError(
-            f"emulab: {TOKEN_VARIABLE} has characters that no token has; copy it anew ({TOKEN_PAGE})"
-        )
-    return token
-
-
-log = logging.getLogger(__name__)
-
 READY_STATUS = "ready"
 ENDING_STATUSES = ("terminating", "terminated")
 FINAL_STATUSES = ("failed", "canceled", *ENDING_STATUSES)
@@ -263,24 +222,15 @@ HOUR_S = 3600.0
 class Portal:
     """Access by portal. `options`: the experiment's; without them (reaper, other process) it only looks and ends."""
 
-    def __init__(
-        self,
-        endpoint: str,
-        project: str,
-        options: PortalOptions | None = None,
-        timing: EmulabTiming = EmulabTiming(),  # noqa: B008  # frozen
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._endpoint, self._project, self._options = endpoint, project, options
-        self._timing, self._sleep = timing, sleep
-        self._client = PortalClient(endpoint, timing, sleep)
+    def __init__(self, endpoint: str, project: str, timing: EmulabTiming, options: PortalOptions | None = None) -> None:
+        self._endpoint, self._project, self._timing, self._options = endpoint, project, timing, options
+        self._client = PortalClient(endpoint, timing)
 
     def site(self) -> Mapping[str, str]:
-        """See `Access.site`."""
         return {"access": "portal", "endpoint": self._endpoint, "project": self._project}
 
     def check(self, requests: Sequence[MachineRequest]) -> None:  # noqa: ARG002  # the profile describes the machines
-        """See `Access.check`: the token, the project, the profile if it is listed."""
+        """Check the token, the project, the profile if it is listed."""
         options = self._needed()
         self.experiments()
         answer = self._client.call("GET", f"/profiles?project={options.profile_project}")
@@ -296,7 +246,7 @@ class Portal:
             )
 
     def start(self, experiment: str, requests: Sequence[MachineRequest], end_s: float) -> None:
-        """See `Access.start`. The portal counts in hours, so the experiment ends up to an hour late."""
+        """Start the experiment and wait until it is up. The portal counts in hours, so it ends up to an hour late."""
         options = self._needed()
         bindings = dict(options.bindings)
         if options.count_binding:
@@ -312,10 +262,20 @@ class Portal:
                 f"emulab: the portal knows no profile {options.profile_project}/{options.profile} or no project "
                 f"{self._project} ({answer.text[:200]}); check profile, profile_project and project"
             )
-        self._wait_until_ready(experiment, options.ready_minutes * 60)
+        start = time.monotonic()
+        while (status := (now := self._experiment(experiment) or {}).get("status")) != READY_STATUS:
+            if status in FINAL_STATUSES:  # the messages, whatever their keys
+                words = [str(now[key]) for key in now if now[key] and re.search("error|message|fail|reason", key)]
+                raise emulab_error(f"experiment {experiment} is {status}", " ".join(words))
+            waited_s = time.monotonic() - start
+            if waited_s > (options.ready_minutes * 60 if now else self._timing.busy_s):
+                raise InfrastructureError(
+                    f"emulab: experiment {experiment} is {status or 'not there'} after {waited_s / 60:.1f} min; "
+                    "raise testbed.options.emulab.ready_minutes, or look at its page"
+                )
+            time.sleep(self._timing.poll_s)
 
     def nodes(self, experiment: str, requests: Sequence[MachineRequest]) -> tuple[Node, ...]:
-        """See `Access.nodes`."""
         answer = self._client.call("GET", f"{self._path(experiment)}/manifests")
         data = _json(answer)
         texts = [text for text in data.values() if isinstance(text, str)] if isinstance(data, dict) else []
@@ -325,7 +285,7 @@ class Portal:
         return assign_nodes(nodes, [request.name for request in requests])
 
     def prolong(self, experiment: str, end_s: float) -> None:
-        """See `Access.prolong`: CapacityError where Emulab wants to approve it first."""
+        """Make it end itself at `end_s` or soon after. CapacityError where Emulab wants to approve it first."""
         now = self._experiment(experiment)
         if now is None:
             raise InfrastructureError(f"emulab: experiment {experiment} is gone; start again")
@@ -342,7 +302,7 @@ class Portal:
             )
 
     def end(self, experiment: str) -> None:
-        """See `Access.end`. A running transition may have to end first, so the request is repeated."""
+        """End it, until it is gone. A running transition may have to end first, so the request is repeated."""
         deadline = time.monotonic() + self._timing.end_s
         refusal: Exception | None = None
         while (now := self._experiment(experiment)) is not None:
@@ -356,10 +316,9 @@ class Portal:
                     self._client.call("DELETE", self._path(experiment))
             except ConfigurationError as error:  # 4xx: busy, as far as it is known
                 refusal = error
-            self._sleep(self._timing.poll_s)
+            time.sleep(self._timing.poll_s)
 
     def experiments(self) -> tuple[str, ...]:
-        """See `Access.experiments`."""
         answer = self._client.call("GET", f"/experiments?project={self._project}")
         if answer.status_code == 404:
             raise ConfigurationError(
@@ -367,19 +326,6 @@ class Portal:
             )
         rows = _object_rows(_json(answer), "experiments")
         return tuple(str(one.get("name")) for one in rows if one.get("project", self._project) == self._project)
-
-    def _wait_until_ready(self, experiment: str, limit_s: float) -> None:
-        start = time.monotonic()
-        while (status := (now := self._experiment(experiment) or {}).get("status")) != READY_STATUS:
-            if status in FINAL_STATUSES:
-                raise emulab_error(f"experiment {experiment} is {status}", _failure_text(now))
-            waited_s = time.monotonic() - start
-            if waited_s > (limit_s if now else self._timing.busy_s):
-                raise InfrastructureError(
-                    f"emulab: experiment {experiment} is {status or 'not there'} after {waited_s / 60:.1f} min; "
-                    "raise testbed.options.emulab.ready_minutes, or look at its page"
-                )
-            self._sleep(self._timing.poll_s)
 
     def _experiment(self, name: str) -> dict[str, Any] | None:
         answer = self._client.call("GET", self._path(name))
@@ -410,9 +356,3 @@ def _epoch(stamp: object) -> float | None:
         return datetime.fromisoformat(str(stamp)).timestamp()
     except ValueError:
         return None
-
-
-def _failure_text(experiment: Mapping[str, Any]) -> str:
-    """Join the messages of a failed experiment, whatever their keys."""
-    keywords = ("error", "message", "fail", "reason")
-    return " ".join(str(value) for key, value in experiment.items() if value and any(word in key for word in keywords))

@@ -6,22 +6,21 @@ no host keys. Where the nodes are on another cluster than the ops host, the scan
 `known_hosts`.
 """
 
+import re
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from barograph.errors import BarographError, ConfigurationError, InfrastructureError
-from inventory.emulab.access import EmulabTiming, Node
-from inventory.emulab.options import EmulabOptions, expand_path
-from inventory.errors import SudoRefusedError
+from inventory.emulab.access import EmulabOptions, EmulabTiming, Node, expand_path
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineType
-from inventory.remote.ssh import Remote, Result, connect
+from inventory.remote.ssh import Remote, Result, SudoRefusedError, connect
 
 _OPS_TYPE = MachineType("ops", 1, 1, 1, 0)  # nothing runs on it; `connect` needs a machine
 SCAN_S = 20
@@ -56,11 +55,6 @@ class OpsHost:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "text").write_text(text)
             self._remote.put(Path(folder) / "text", path)
-
-    def host_keys(self, host: str, port: int) -> str:
-        """Return a node's host keys as known_hosts lines, scanned inside Emulab's control net; empty if silent."""
-        answer = self.run(["ssh-keyscan", "-T", "5", "-p", str(port), host], SCAN_S)
-        return "".join(f"{line}\n" for line in answer.stdout.splitlines() if line and not line.startswith("#"))
 
     def __enter__(self) -> Self:
         account = self.account
@@ -119,23 +113,21 @@ def host_keys_from_file(nodes: Sequence[Node], source: Path) -> str:
     return source.read_text()
 
 
-def scan_host_keys(
-    nodes: Sequence[Node], account: OpsAccount, timing: EmulabTiming, sleep: Callable[[float], None] = time.sleep
-) -> str:
+def scan_host_keys(nodes: Sequence[Node], account: OpsAccount, timing: EmulabTiming) -> str:
     """Return the nodes' host keys as the ops host sees them; it waits for each node to answer ssh."""
-    deadline = time.monotonic() + timing.ssh_s
-    lines = []
+    deadline, lines = time.monotonic() + timing.ssh_s, list[str]()
     with OpsHost(account) as ops:
         for node in nodes:
-            while not (host_keys := ops.host_keys(node.control_address, node.ssh_port)):
+            argv = ["ssh-keyscan", "-T", "5", "-p", str(node.ssh_port), node.control_address]
+            while not (keys := re.findall(r"^[^#\n].*$", ops.run(argv, SCAN_S).stdout, re.MULTILINE)):
                 if time.monotonic() > deadline:
                     raise InfrastructureError(
                         f"emulab: {node.name} ({_known_hosts_name(node)}) shows {account.host} no host key after "
                         f"{timing.ssh_s:g} s; look at its console, or start again"
                     )
-                sleep(timing.poll_s)
-            lines.append(host_keys)
-    return "".join(lines)
+                time.sleep(timing.poll_s)
+            lines += keys
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _known_hosts_name(node: Node) -> str:
@@ -145,48 +137,40 @@ def _known_hosts_name(node: Node) -> str:
 KNOWN_HOSTS = "known_hosts"
 
 
-class NodeLogin:
-    """Login of this experiment's user on machines."""
-
-    def __init__(self, options: EmulabOptions, timing: EmulabTiming, sleep: Callable[[float], None]) -> None:
-        self._options, self._timing, self._sleep = options, timing, sleep
-
-    def machines(
-        self, lease: Lease, nodes: Sequence[Node], types: Sequence[MachineType], begun: float
-    ) -> tuple[Machine, ...]:
-        """Return each node as a machine once login works; `begun` is the time of the request (monotonic)."""
-        known_hosts = _add_known_hosts(lease, self._host_keys(nodes))
-        return tuple(self._admitted(node, type, known_hosts, begun) for node, type in zip(nodes, types, strict=True))
-
-    def _host_keys(self, nodes: Sequence[Node]) -> str:
-        if self._options.known_hosts is not None:
-            return host_keys_from_file(nodes, expand_path(self._options.known_hosts))
-        return scan_host_keys(nodes, ops_account(self._options), self._timing, self._sleep)
-
-    def _admitted(self, node: Node, type: MachineType, known_hosts: Path, begun: float) -> Machine:
+def login_on_nodes(
+    lease: Lease, nodes: Sequence[Node], types: Sequence[MachineType], options: EmulabOptions, timing: EmulabTiming,
+    begun: float,
+) -> tuple[Machine, ...]:  # fmt: skip
+    """Return each node as a machine once login works; `begun` is the time of the request (monotonic)."""
+    if options.known_hosts is not None:
+        host_keys = host_keys_from_file(nodes, expand_path(options.known_hosts))
+    else:
+        host_keys = scan_host_keys(nodes, ops_account(options), timing)
+    known_hosts = registry.key_dir(lease.lease_id) / KNOWN_HOSTS
+    known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with known_hosts.open("a") as file:
+        file.write(host_keys)
+    machines = []
+    for node, type in zip(nodes, types, strict=True):
         machine = Machine(
-            node.name, type, node.control_address, node.experiment_address, node.inside_address, self._options.user,
-            node.ssh_port, expand_path(self._options.ssh_key), known_hosts,
+            node.name, type, node.control_address, node.experiment_address, node.inside_address, options.user,
+            node.ssh_port, expand_path(options.ssh_key), known_hosts,
         )  # fmt: skip
         start = time.monotonic()
         while (error := _login_error(machine)) is not None:
             # Accounts are created while a node boots, so a refusal may pass too, but gets less time than silence.
-            limit_s = self._timing.refused_s if error.blame == "configuration" else self._timing.ssh_s
+            limit_s = timing.refused_s if error.blame == "configuration" else timing.ssh_s
             if time.monotonic() - start > limit_s:
                 raise error
-            self._sleep(self._timing.poll_s)
-        return Machine(**{**vars(machine), "boot_s": time.monotonic() - begun})
+            time.sleep(timing.poll_s)
+        machines.append(replace(machine, boot_s=time.monotonic() - begun))
+    return tuple(machines)
 
 
 def ops_account(options: EmulabOptions) -> OpsAccount:
-    assert options.ops_host is not None  # read_options ensures that either this or known_hosts is set
-    return OpsAccount(
-        options.ops_host,
-        options.ops_port,
-        options.user,
-        expand_path(options.ssh_key),
-        expand_path(options.ops_known_hosts),
-    )
+    assert options.ops_host is not None  # read_emulab_options ensures that either this or known_hosts is set
+    key, known_hosts = expand_path(options.ssh_key), expand_path(options.ops_known_hosts)
+    return OpsAccount(options.ops_host, options.ops_port, options.user, key, known_hosts)
 
 
 def _login_error(machine: Machine) -> BarographError | None:
@@ -206,11 +190,3 @@ def _login_error(machine: Machine) -> BarographError | None:
             )
         return error
     return None
-
-
-def _add_known_hosts(lease: Lease, text: str) -> Path:
-    folder = registry.key_dir(lease.lease_id)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / KNOWN_HOSTS).open("a") as file:
-        file.write(text)
-    return folder / KNOWN_HOSTS

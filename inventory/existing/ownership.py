@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,8 @@ from inventory.leases import guard
 from inventory.leases.registry import Lease, harness_id
 from inventory.remote.ssh import Remote
 
-HERE = Path(__file__).parent
-OWNER_SCRIPT = HERE / "ownership_on_machine.py"
-CLEAR_SCRIPT = HERE / "clear.sh"
+OWNER_SCRIPT = Path(__file__).with_name("ownership_on_machine.py")
+CLEAR_SCRIPT = Path(__file__).with_name("clear.sh")
 OWNER_FILE = f"{guard.FOLDER}/lease.json"
 IN_USE_CODE = 3
 CLEAR_LIMIT_S = 120.0
@@ -29,10 +28,11 @@ class Owner:
     expires_s: float
 
     @classmethod
-    def parse(cls, said: Any) -> "Owner | None":
-        """Return the holder; None for anything else: a damaged file holds nobody."""
+    def parse(cls, content: Any) -> "Owner | None":
+        """Return the holder, from the file's text or its data; None for anything else: a damaged file holds nobody."""
         try:
-            return cls(str(said["lease_id"]), str(said["owner"]), str(said["harness"]), float(said["expires_s"]))
+            data = json.loads(content) if isinstance(content, str) else content
+            return cls(str(data["lease_id"]), str(data["owner"]), str(data["harness"]), float(data["expires_s"]))
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -42,10 +42,6 @@ class Owner:
     def __str__(self) -> str:
         until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.expires_s))
         return f"lease {self.lease_id} of {self.owner} (harness {self.harness[:8]}) until {until}"
-
-
-def holder_of_lease(lease: Lease) -> Owner:
-    return Owner(lease.lease_id, lease.owner, harness_id(), lease.expires_s)
 
 
 def take(remote: Remote, lease: Lease, instead: str = "") -> Owner | None:
@@ -70,15 +66,13 @@ def prepare_machine(remote: Remote, lease: Lease) -> None:
     guard.start(remote, lease.expires_s, CLEAR_SCRIPT.read_text())
 
 
-def leave(remote: Remote, lease_id: str) -> bool:
-    """Remove everything of ours from the machine, the claim last; False if the machine is not that lease's."""
+def leave(remote: Remote, lease_id: str) -> None:
+    """Remove everything of ours from the machine, the claim last; nothing if the machine is not that lease's."""
     answer = remote.run(["cat", OWNER_FILE])
-    holder = Owner.parse(_parse_json(answer.stdout)) if answer.code == 0 else None
-    if holder is None or holder.lease_id != lease_id:
-        return False
-    clear_machine(remote)
-    guard.remove(remote)
-    return True
+    holder = Owner.parse(answer.stdout) if answer.code == 0 else None
+    if holder is not None and holder.lease_id == lease_id:
+        clear_machine(remote)
+        guard.remove(remote)
 
 
 def clear_machine(remote: Remote) -> None:
@@ -89,17 +83,11 @@ def clear_machine(remote: Remote) -> None:
 
 
 def _run_owner_script(remote: Remote, what: str, lease: Lease, instead: str = "") -> Owner | None:
-    text = json.dumps(holder_of_lease(lease).__dict__)
+    owner = Owner(lease.lease_id, lease.owner, harness_id(), lease.expires_s)
+    text = json.dumps(asdict(owner))
     result = remote.run(["python3", "-c", OWNER_SCRIPT.read_text(), what, f"{time.time()}", text, instead])
     if result.code == IN_USE_CODE:
-        return Owner.parse(_parse_json(result.stdout)) or Owner("unknown", "unknown", "unknown", lease.expires_s)
+        return Owner.parse(result.stdout) or Owner("unknown", "unknown", "unknown", lease.expires_s)
     if result.code != 0:
         raise InfrastructureError(f"{OWNER_FILE} cannot be written: {result.stderr.strip()[-300:]}")
     return None
-
-
-def _parse_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +17,26 @@ FOLDER = Path(os.environ.get("BAROGRAPH_GUARD", "/var/lib/barograph-guard"))
 IN_USE_CODE = 3
 
 
-def read_holder() -> Any:
-    """Return the file's content; None if it is missing or damaged."""
-    try:
-        return json.loads((FOLDER / "lease.json").read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def is_free(what: str, now_s: float, lease_id: str, instead: str) -> bool:
-    other = read_holder()
-    if not other or what == "prolong":
-        return bool(other) and other["lease_id"] == lease_id if what == "prolong" else True
-    return other["lease_id"] in (lease_id, instead) or other["expires_s"] <= now_s
-
-
-def write_holder(text: str) -> None:
-    partial = FOLDER / "lease.json.partial"
-    with partial.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(FOLDER / "lease.json")
-
-
 def main(what: str, now: str, lease: str, instead: str = "") -> int:
     FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file, partial, lease_id = FOLDER / "lease.json", FOLDER / "lease.json.partial", json.loads(lease)["lease_id"]
     with (FOLDER / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not is_free(what, float(now), json.loads(lease)["lease_id"], instead):
-            print(json.dumps(read_holder()))
+        other: Any = None
+        with suppress(OSError, ValueError):  # it is missing or damaged
+            other = json.loads(file.read_text())
+        if what == "prolong":
+            is_free = bool(other) and other["lease_id"] == lease_id
+        else:
+            is_free = not other or other["lease_id"] in (lease_id, instead) or other["expires_s"] <= float(now)
+        if not is_free:
+            print(json.dumps(other))
             return IN_USE_CODE
-        write_holder(lease)
+        with partial.open("w") as new:
+            new.write(lease)
+            new.flush()
+            os.fsync(new.fileno())
+        partial.rename(file)
     return 0
 
 

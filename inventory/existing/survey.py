@@ -6,24 +6,23 @@ facts.sh prints a machine's facts.
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 from inventory import machines
-from inventory.existing import logins
-from inventory.existing.hosts import ExistingOptions, Host, HostChoice
-from inventory.existing.logins import Login, resolve_address
+from inventory.existing import hosts
+from inventory.existing.hosts import ExistingOptions, Host, HostChoice, Login, resolve_address
 from inventory.existing.ownership import Owner
 from inventory.leases import registry
 from inventory.leases.registry import harness_id
 from inventory.machines import Machine, MachineRequest, MachineType
-from inventory.remote.ssh import Remote, connect
+from inventory.remote.ssh import connect
 
 One = TypeVar("One")
 Answer = TypeVar("Answer")
@@ -77,14 +76,14 @@ class MachineFacts:
     accounts: tuple[tuple[str, str, str], ...] = ()  # of others, named like ours: name, number, home
 
 
-def ask_facts(remote: Remote) -> MachineFacts:
-    """Log in, become root, and read the facts. SudoRefusedError, InfrastructureError."""
-    return parse_facts(remote.run(["sh", "-c", FACTS_SCRIPT.read_text()]).stdout)
-
-
 def parse_facts(text: str) -> MachineFacts:
     """Parse the output of facts.sh."""
-    facts = {key: value for key, _, value in (line.partition(" ") for line in text.splitlines())}
+    lines = [(key, value) for key, _, value in (line.partition(" ") for line in text.splitlines())]
+    facts = dict(lines)
+
+    def rows(key: str, words: int) -> Any:
+        return tuple(tuple(value.split(maxsplit=words - 1)) for name, value in lines if name == key)
+
     try:
         return MachineFacts(
             facts.get("system", "unknown"),
@@ -98,53 +97,40 @@ def parse_facts(text: str) -> MachineFacts:
             tuple(facts.get("addresses", "").split()),
             json.loads(facts["lease"]) if "lease" in facts else None,
             "filters" in facts,
-            tuple((pid, user, ports, name) for pid, user, ports, name in _listed(text, "storm", 4)),
-            tuple((port, pid, user, name) for port, pid, user, name in _listed(text, "listener", 4)),
-            tuple((name, file) for name, file in _listed(text, "program", 2)),
-            tuple((name, number, home) for name, number, home in _listed(text, "account", 3)),
+            rows("storm", 4),
+            rows("listener", 4),
+            rows("program", 2),
+            rows("account", 3),
         )
     except (KeyError, ValueError) as error:
         raise InfrastructureError(f"it does not say what it is ({error!r}), only {text[-300:]!r}") from error
-
-
-def _listed(text: str, key: str, words: int) -> Iterator[list[str]]:
-    """Yield the words of each line with this key."""
-    lines = (line.partition(" ") for line in text.splitlines())
-    yield from (rest.split(maxsplit=words - 1) for first, _, rest in lines if first == key)
 
 
 def occupation_problems(facts: MachineFacts) -> list[str]:
     """Return why somebody else uses the machine now: we never end or replace other people's programs."""
     pids = {pid for pid, *_ in facts.storm}
     users = {user for _, user, ports, _ in facts.storm if ports == "unknown"}
-    problems = [
-        f"process {pid} of user {user} is somebody's {name} (ports {_ports_of(facts, user, ports)}); stop it, or name"
-        " another machine"
-        for pid, user, ports, name in facts.storm
-    ]
+    problems = []
+    for pid, user, ports, name in facts.storm:
+        if ports == "unknown":  # those of the same user without a known process
+            unowned = (port for port, owner_pid, owner, _ in facts.listeners if (owner_pid, owner) == ("unknown", user))
+            ports = ",".join(unowned) or ports  # noqa: PLW2901
+        problems.append(f"process {pid} of user {user} is somebody's {name} (ports {ports}); stop it,")
     problems += [
-        f"port {port}, which Storm needs, is taken by process {pid} of user {user} ({command}); stop it, or name"
-        " another machine"
+        f"port {port}, which Storm needs, is taken by process {pid} of user {user} ({command}); stop it,"
         for port, pid, user, command in facts.listeners
         if pid not in pids and not (pid == "unknown" and user in users)
     ]
     problems += [
-        f"{file} has a program {name!r} of supervisord, as Barograph's is called; rename it, or name another machine"
+        f"{file} has a program {name!r} of supervisord, as Barograph's is called; rename it,"
         for name, file in facts.programs
     ]
     problems += [
         f"there is a user or group {name!r} (number {number}, home {home}) that Barograph did not make: code"
-        " of others would run as it; rename it, remove it if an earlier Barograph made it, or name another machine"
+        " of others would run as it; rename it, remove it if an earlier Barograph made it,"
         for name, number, home in facts.accounts
     ]
-    return problems
-
-
-def _ports_of(facts: MachineFacts, user: str, ports: str) -> str:
-    """Return the ports of somebody's Storm; of unknown ones, those of the same user without a known process."""
-    if ports != "unknown":
-        return ports
-    return ",".join(port for port, pid, owner, _ in facts.listeners if (pid, owner) == ("unknown", user)) or ports
+    return [f"{problem} or name another machine" for problem in problems]
 
 
 def platform_problems(facts: MachineFacts) -> list[str]:
@@ -169,37 +155,26 @@ def platform_problems(facts: MachineFacts) -> list[str]:
 
 
 def machine_addresses(host: Host, facts: MachineFacts) -> tuple[str, str]:
-    """Return (inside, experiment) address: both the machine's own, because its services are bound to them."""
-    inside = host.inside_address or host.experiment_address or _own_address(host, facts)
+    """Return (inside, experiment) address: both the machine's own, because its services are bound to them.
+
+    By default that which ssh uses, unless it is translated on the way; then the only address of the machine.
+    """
+    all_addresses = ", ".join(facts.addresses) or "none"
+    advice = "set inside_address and experiment_address in the inventory to one of its own"
+    inside = host.inside_address or host.experiment_address
+    if inside is None:
+        inside = resolve_address(host.address)
+        if inside not in facts.addresses:
+            own = [ip_address(address.partition("%")[0]) for address in facts.addresses]
+            candidates = [str(address) for address in own if address.version == 4 and not address.is_loopback]
+            if len(candidates) != 1:
+                raise ConfigurationError(f"{host.address} is not its own address; it has {all_addresses}; {advice}")
+            inside = candidates[0]
     experiment = host.experiment_address or inside
     for name, address in (("inside_address", inside), ("experiment_address", experiment)):
         if address not in facts.addresses:
-            raise ConfigurationError(f"{name} is {address}, its own addresses are {_address_list(facts)}; {_ADVICE}")
+            raise ConfigurationError(f"{name} is {address}, its own addresses are {all_addresses}; {advice}")
     return inside, experiment
-
-
-_ADVICE = "set inside_address and experiment_address in the inventory to one of its own"
-
-
-def _own_address(host: Host, facts: MachineFacts) -> str:
-    """Return the address that ssh uses, unless it is translated on the way; then the only address of the machine."""
-    if (reached := resolve_address(host.address)) in facts.addresses:
-        return reached
-    candidates = [address for address in facts.addresses if _is_ipv4(address)]
-    if len(candidates) == 1:
-        return candidates[0]
-    raise ConfigurationError(f"{host.address} is not its own address; it has {_address_list(facts)}; {_ADVICE}")
-
-
-def _is_ipv4(address: str) -> bool:
-    try:
-        return not IPv4Address(address).is_loopback
-    except AddressValueError:
-        return False
-
-
-def _address_list(facts: MachineFacts) -> str:
-    return ", ".join(facts.addresses) or "none"
 
 
 log = logging.getLogger(__name__)
@@ -213,7 +188,7 @@ class SurveyedMachine:
 
     request: MachineRequest
     host: Host
-    door: Login
+    login: Login
     facts: MachineFacts
     inside_address: str
     experiment_address: str
@@ -221,7 +196,7 @@ class SurveyedMachine:
     def machine(self, known_hosts: Path) -> Machine:
         """Return the machine as the lease will have it."""
         return replace(
-            logins.machine_of_login(self.door, self.request.name, known_hosts),
+            self.login.machine(self.request.name, known_hosts),
             type=actual_type(self.request, self.facts, self.host.slots),
             experiment_address=self.experiment_address,
             inside_address=self.inside_address,
@@ -234,17 +209,46 @@ def survey_machines(
     """Return the machines to take; `used` are those that the lease has already, by their owner's names."""
     machines.check_names("existing", requests)
     pairs = assign_hosts(requests, choice, used)
-    if problems := logins.duplicate_hosts(choice.hosts):
-        raise _file_error(choice, problems)
-    answers = _survey_all(pairs, options)
-    if problems := [problem for answer in answers if isinstance(answer, list) for problem in answer]:
-        raise _file_error(choice, problems)
-    surveyed_machines = tuple(answer for answer in answers if isinstance(answer, SurveyedMachine))
-    if held_machines := [(one.host, holder) for one in surveyed_machines if (holder := _other_holder(one.facts))]:
-        raise in_use_error(held_machines)
+    problems = hosts.duplicate_hosts(choice.hosts)
+    surveyed_machines: list[SurveyedMachine] = []
+    if not problems:
+        with TemporaryDirectory(prefix="barograph-") as folder:
+            answers = call_for_each(pairs, lambda pair: _survey(*pair, options, Path(folder)))
+        for (_, host), answer in zip(pairs, answers, strict=True):
+            if isinstance(answer, SurveyedMachine):
+                surveyed_machines.append(answer)
+            elif isinstance(answer, list):
+                problems += [f"{host}: {problem}" for problem in answer]
+            else:
+                problems.append(str(answer) if str(answer).startswith(host.called) else f"{host}: {answer}")
+    if problems:
+        # Nothing was started: a silent machine is for its owner to fix, as is a wrong line of the file.
+        raise ConfigurationError(f"existing: {len(problems)} to mend with {choice.file}: {'; '.join(problems)}")
+    held_machines = []
     for one in surveyed_machines:
-        _warn_if_smaller(one)
-    return surveyed_machines
+        holder, facts, type_ = Owner.parse(one.facts.lease), one.facts, one.request.type
+        if holder and holder.is_live(time.time()) and not is_dead_holder(holder):
+            held_machines.append((one.host, holder))
+        if facts.cores < type_.cores or facts.memory_mb < type_.memory_mb:
+            log.warning(
+                "%s (%s) has %g cores and %d MB, less than %s asks for (%g cores, %d MB)",
+                one.request.name, one.host, facts.cores, facts.memory_mb, type_.name, type_.cores, type_.memory_mb,
+            )  # fmt: skip
+    if held_machines:
+        raise in_use_error(held_machines)
+    return tuple(surveyed_machines)
+
+
+def _survey(request: MachineRequest, host: Host, options: ExistingOptions, folder: Path) -> SurveyedMachine | list[str]:
+    """Return the machine, or its problems."""
+    login = hosts.login_to(host, options)
+    known_hosts = folder / f"{request.name}-known_hosts"
+    known_hosts.write_text(hosts.known_hosts_text([login]))
+    with connect(login.machine(login.called, known_hosts)) as remote:
+        facts = parse_facts(remote.run(["sh", "-c", FACTS_SCRIPT.read_text()]).stdout)
+    if problems := [*platform_problems(facts), *occupation_problems(facts)]:
+        return problems
+    return SurveyedMachine(request, host, login, facts, *machine_addresses(host, facts))
 
 
 def in_use_error(taken: Sequence[tuple[Host, Owner]]) -> CapacityError:
@@ -278,53 +282,3 @@ def actual_type(request: MachineRequest, seen: MachineFacts, slots: int | None) 
     type_ = request.type
     worker_slots = type_.slots if slots is None or type_.slots == 0 else slots
     return replace(type_, cores=seen.cores, memory_mb=seen.memory_mb, slots=worker_slots)
-
-
-def _survey_all(
-    pairs: Sequence[tuple[MachineRequest, Host]], options: ExistingOptions
-) -> list[SurveyedMachine | list[str]]:
-    """Return each machine, or its problems."""
-    with TemporaryDirectory(prefix="barograph-") as folder:
-
-        def one(pair: tuple[MachineRequest, Host]) -> SurveyedMachine | list[str]:
-            return _survey_one(*pair, options, Path(folder))
-
-        answers = call_for_each(pairs, one)
-    return [
-        [str(answer) if str(answer).startswith(host.called) else f"{host}: {answer}"]
-        if isinstance(answer, BarographError)
-        else answer
-        for (_, host), answer in zip(pairs, answers, strict=True)
-    ]
-
-
-def _survey_one(
-    request: MachineRequest, host: Host, options: ExistingOptions, folder: Path
-) -> SurveyedMachine | list[str]:
-    door = logins.login_to(host, options)
-    known_hosts = folder / f"{request.name}-known_hosts"
-    known_hosts.write_text(logins.known_hosts_text([door]))
-    with connect(logins.machine_of_login(door, door.called, known_hosts)) as remote:
-        facts = ask_facts(remote)
-    if problems := [*platform_problems(facts), *occupation_problems(facts)]:
-        return [f"{host}: {problem}" for problem in problems]
-    return SurveyedMachine(request, host, door, facts, *machine_addresses(host, facts))
-
-
-def _file_error(choice: HostChoice, problems: Sequence[str]) -> ConfigurationError:
-    # Nothing was started: a silent machine is for its owner to fix, as is a wrong line of the file.
-    return ConfigurationError(f"existing: {len(problems)} to mend with {choice.file}: {'; '.join(problems)}")
-
-
-def _other_holder(seen: MachineFacts) -> Owner | None:
-    holder = Owner.parse(seen.lease)
-    return holder if holder and holder.is_live(time.time()) and not is_dead_holder(holder) else None
-
-
-def _warn_if_smaller(one: SurveyedMachine) -> None:
-    type_, facts = one.request.type, one.facts
-    if facts.cores < type_.cores or facts.memory_mb < type_.memory_mb:
-        log.warning(
-            "%s (%s) has %g cores and %d MB, less than %s asks for (%g cores, %d MB)",
-            one.request.name, one.host, facts.cores, facts.memory_mb, type_.name, type_.cores, type_.memory_mb,
-        )  # fmt: skip

@@ -1,7 +1,7 @@
 """The `existing` testbed: machines of others, used for a lease and given back as they were, except for packages.
 
 A machine's holder is written on the machine (`ownership`), because other harnesses may know it too. The machines of
-this harness are listed in its state folder (`logins`) from before the first machine is touched until the last one is
+this harness are listed in its state folder (`hosts`) from before the first machine is touched until the last one is
 clean. A guard on each machine removes our programs when the lease ends, even if the harness is gone.
 """
 
@@ -14,17 +14,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from barograph.errors import BarographError, InfrastructureError
-from inventory import machines
-from inventory.existing import logins, ownership, survey
-from inventory.existing.hosts import ExistingOptions, HostChoice, choose_hosts
-from inventory.existing.logins import Login
+from inventory.existing import hosts, ownership, survey
+from inventory.existing.hosts import LOGINS, ExistingOptions, HostChoice, Login, choose_hosts
 from inventory.existing.ownership import Owner
 from inventory.existing.survey import SurveyedMachine, call_for_all, call_for_each
 from inventory.leases import registry
 from inventory.leases.registry import Lease
-from inventory.machines import Machine, MachineRequest
-from inventory.remote.ssh import Remote, connect
-from inventory.testbed import Place, read_options
+from inventory.machines import Machine, MachineRequest, check_names
+from inventory.remote.ssh import connect
+from inventory.testbed import Place, leftover_names, read_options
 
 log = logging.getLogger(__name__)
 
@@ -49,42 +47,37 @@ class ExistingTestbed:
     def site(self) -> Mapping[str, str]:
         """See `Testbed.site`: the login on each machine of the group, so that the file may change meanwhile."""
         choice = self._choice()
-        doors_or_not = call_for_each(choice.hosts, lambda host: logins.login_to(host, self._options()))
-        reachable = [door for door in doors_or_not if isinstance(door, Login)]
-        return {"inventory": str(choice.file), "machines": logins.logins_to_text(reachable)}
+        logins = call_for_each(choice.hosts, lambda host: hosts.login_to(host, self._options()))
+        reachable = tuple(login for login in logins if isinstance(login, Login))
+        return {"inventory": str(choice.file), "machines": LOGINS.dump_json(reachable).decode()}
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Testbed.check`: the file, every requested machine, and its holder."""
-        machines.check_names(self.name, requests)
+        check_names(self.name, requests)
         survey.survey_machines(requests, self._choice(), self._options())
 
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """See `Testbed.acquire`."""
-        registry.require_on_record(lease)
-        registry.require_empty(lease, logins.logins_file(lease.lease_id).exists())
+        registry.require_new(lease, hosts.logins_file(lease.lease_id).exists())
         surveyed_machines = survey.survey_machines(requests, self._choice(), self._options())
         with _undo_on_error(lambda: self.release(lease)):
             return _take_all(lease, surveyed_machines)
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `SupportsGrow.grow`: the next machines of the file that the lease does not have yet."""
-        doors, names = logins.read_logins(lease.lease_id), registry.lease_machines(lease)
+        logins, names = hosts.read_logins(lease.lease_id), registry.lease_machines(lease)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
-        surveyed_machines = survey.survey_machines(
-            requests, self._choice(), self._options(), [door.called for door in doors]
-        )
+        used = [login.called for login in logins]
+        surveyed_machines = survey.survey_machines(requests, self._choice(), self._options(), used)
 
         def undo() -> None:
-            _leave_all(lease, [one.door for one in surveyed_machines])
-            logins.write_logins(lease.lease_id, doors)
+            _leave_all(lease, [one.login for one in surveyed_machines])
+            hosts.write_logins(lease.lease_id, logins)
             registry.hold(lease, names)
 
         with _undo_on_error(undo):
             return _take_all(lease, surveyed_machines)
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `SupportsProlong.prolong`."""
-
         def one(machine: Machine) -> None:
             with connect(machine) as remote:
                 ownership.prolong(remote, lease)
@@ -92,44 +85,39 @@ class ExistingTestbed:
         call_for_all(machines, one, f"lease {lease.lease_id} cannot be prolonged")
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `SupportsGiveBack.give_back`."""
-        if not (doors := logins.read_logins(lease.lease_id)):
+        if not (logins := hosts.read_logins(lease.lease_id)):
             return
         gone = {(machine.control_address, machine.ssh_port) for machine in machines}
-        going = [door for door in doors if (door.address, door.port) in gone]
+        going = [login for login in logins if (login.address, login.port) in gone]
         _leave_all(lease, going)
-        rest = [door for door in doors if door not in going]
-        logins.write_logins(lease.lease_id, rest)
-        _known_hosts(lease).write_text(logins.known_hosts_text(rest))  # nobody talks to the others by mistake
-        names = {machine.name for machine in machines}
-        registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in names])
-        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(door.called for door in going))
+        rest = [login for login in logins if login not in going]
+        hosts.write_logins(lease.lease_id, rest)
+        _known_hosts(lease).write_text(hosts.known_hosts_text(rest))  # nobody talks to the others by mistake
+        registry.let_go(lease, {machine.name for machine in machines})
+        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(login.called for login in going))
 
     def release(self, lease: Lease) -> None:
         """See `Testbed.release`: removes our programs, files and names from every machine; packages stay."""
-        _leave_all(
-            lease, logins.read_logins(lease.lease_id) or logins.logins_from_text(lease.site.get("machines", "[]"))
-        )
+        recorded = LOGINS.validate_json(lease.site.get("machines", "[]"))
+        _leave_all(lease, hosts.read_logins(lease.lease_id) or recorded)
         shutil.rmtree(registry.key_dir(lease.lease_id), ignore_errors=True)
-        logins.remove_logins(lease.lease_id)
+        hosts.logins_file(lease.lease_id).unlink(missing_ok=True)
         registry.hold_nothing(lease)
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`: one name per lease that has machines and is not on record."""
-        return tuple(f"machines of {lease_id}" for lease_id in logins.ownerless_leases())
+        return leftover_names(self._ownerless())
 
     def sweep(self) -> tuple[str, ...]:
-        """See `SupportsSweep.sweep`."""
-        lease_ids = logins.ownerless_leases()
+        lease_ids = self._ownerless()
         for lease_id in lease_ids:
-            since_s = logins.logins_file(lease_id).stat().st_mtime
+            since_s = hosts.logins_file(lease_id).stat().st_mtime
             ended_s = since_s + LONGEST_LEASE_S
             self.release(Lease(lease_id, "nobody", "none", self.name, since_s, ended_s, 0, ""))
-        return tuple(f"machines of {lease_id}" for lease_id in lease_ids)
+        return leftover_names(lease_ids)
 
-    def connect(self, machine: Machine) -> Remote:
-        """See `SupportsConnect.connect`."""
-        return connect(machine)
+    def _ownerless(self) -> list[str]:
+        return registry.ownerless(path.stem for path in hosts.logins_file("any").parent.glob("*.json"))
 
     def _options(self) -> ExistingOptions:
         return read_options(ExistingOptions, self.name, self._given)
@@ -142,47 +130,45 @@ def _known_hosts(lease: Lease) -> Path:
     return registry.key_dir(lease.lease_id) / "known_hosts"
 
 
-def _take_all(lease: Lease, seen: Sequence[SurveyedMachine]) -> tuple[Machine, ...]:
+def _take_all(lease: Lease, surveyed: Sequence[SurveyedMachine]) -> tuple[Machine, ...]:
     """Take the machines for the lease and prepare them; they are on record before they are touched."""
     known_hosts = _known_hosts(lease)
     known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    doors = [*logins.read_logins(lease.lease_id), *(one.door for one in seen)]
-    logins.write_logins(lease.lease_id, doors)
-    registry.hold(lease, [*registry.lease_machines(lease), *(one.request.name for one in seen)])
-    known_hosts.write_text(logins.known_hosts_text(doors))
-    machines = tuple(one.machine(known_hosts) for one in seen)
-    holders = call_for_all(machines, lambda machine: _take(machine, lease), "machines cannot be taken")
-    if held_machines := [(one.host, holder) for one, holder in zip(seen, holders, strict=True) if holder]:
+    logins = [*hosts.read_logins(lease.lease_id), *(one.login for one in surveyed)]
+    hosts.write_logins(lease.lease_id, logins)
+    registry.hold(lease, [*registry.lease_machines(lease), *(one.request.name for one in surveyed)])
+    known_hosts.write_text(hosts.known_hosts_text(logins))
+    machines = tuple(one.machine(known_hosts) for one in surveyed)
+
+    def take(machine: Machine) -> Owner | None:
+        with connect(machine) as remote:
+            other = ownership.take(remote, lease)
+            return ownership.take(remote, lease, other.lease_id) if other and survey.is_dead_holder(other) else other
+
+    def prepare(machine: Machine) -> None:
+        with connect(machine) as remote:
+            ownership.prepare_machine(remote, lease)
+
+    holders = call_for_all(machines, take, "machines cannot be taken")
+    if held_machines := [(one.host, holder) for one, holder in zip(surveyed, holders, strict=True) if holder]:
         raise survey.in_use_error(held_machines)
-    call_for_all(machines, lambda machine: _prepare(machine, lease), "machines cannot be made ready")
-    for one in seen:
+    call_for_all(machines, prepare, "machines cannot be made ready")
+    for one in surveyed:
         log.info("lease %s: %s is %s", lease.lease_id, one.request.name, one.host)
     return machines
 
 
-def _take(machine: Machine, lease: Lease) -> Owner | None:
-    """Take the machine for the lease, or return its holder."""
-    with connect(machine) as remote:
-        other = ownership.take(remote, lease)
-        return ownership.take(remote, lease, other.lease_id) if other and survey.is_dead_holder(other) else other
-
-
-def _prepare(machine: Machine, lease: Lease) -> None:
-    with connect(machine) as remote:
-        ownership.prepare_machine(remote, lease)
-
-
-def _leave_all(lease: Lease, many: Sequence[Login]) -> None:
+def _leave_all(lease: Lease, logins: Sequence[Login]) -> None:
     """Clear these machines. A silent one is an InfrastructureError as long as our programs may still run there."""
     with TemporaryDirectory(prefix="barograph-") as folder:
         known_hosts = Path(folder, "known_hosts")
-        known_hosts.write_text(logins.known_hosts_text(many))
+        known_hosts.write_text(hosts.known_hosts_text(logins))
 
-        def one(door: Login) -> None:
-            with connect(logins.machine_of_login(door, door.called, known_hosts)) as remote:
+        def one(login: Login) -> None:
+            with connect(login.machine(login.called, known_hosts)) as remote:
                 ownership.leave(remote, lease.lease_id)
 
-        errors = [str(answer) for answer in call_for_each(many, one) if isinstance(answer, BarographError)]
+        errors = [str(answer) for answer in call_for_each(logins, one) if isinstance(answer, BarographError)]
     if errors and time.time() > lease.expires_s + FORGET_AFTER_S:
         log.warning("lease %s has ended; given up: %s", lease.lease_id, "; ".join(errors))
     elif errors:

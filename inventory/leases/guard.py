@@ -9,7 +9,6 @@ import base64
 import math
 import shlex
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from barograph.errors import InfrastructureError
@@ -36,7 +35,7 @@ WantedBy=multi-user.target
 """
 
 
-def installation(expires_s: float, end: str = "", *, clock: Callable[[], float] = time.time) -> str:
+def installation(expires_s: float, end: str = "") -> str:
     """Shell text that installs and starts the guard, or gives a guard that runs already a new end; for root.
 
     `end` is shell text to run instead of powering off; it is repeated until it ends with 0, then the guard ends too.
@@ -47,7 +46,7 @@ def installation(expires_s: float, end: str = "", *, clock: Callable[[], float] 
             f"mkdir -p {FOLDER} /usr/local/sbin",
             f"chmod 700 {FOLDER}",
             _file(f"{FOLDER}/end", end, "600") if end else f"rm -f {FOLDER}/end",
-            _expiry(expires_s, clock()),
+            _expiry(expires_s),
             _file(PROGRAM, SCRIPT.read_text(), "755"),
             _START,
         ]
@@ -61,7 +60,7 @@ def start(remote: Remote, expires_s: float, end: str = "") -> None:
 
 def prolong(remote: Remote, expires_s: float) -> None:
     """Set the machine's end to `expires_s`; the file is replaced as a whole."""
-    _as_root(remote, f"test -d {FOLDER} && {_expiry(expires_s, time.time())}", "telling the guard the lease's new end")
+    _as_root(remote, f"test -d {FOLDER} && {_expiry(expires_s)}", "telling the guard the lease's new end")
 
 
 def stop(remote: Remote) -> None:
@@ -112,9 +111,9 @@ fi
 rm -rf {FOLDER} {PROGRAM} {PID}"""
 
 
-def _expiry(expires_s: float, now_s: float) -> str:
+def _expiry(expires_s: float) -> str:
     """Return shell text that replaces the file with the lease's end, in one step."""
-    longest_s = max(0, math.ceil(expires_s - now_s)) + SLACK_S
+    longest_s = max(0, math.ceil(expires_s - time.time())) + SLACK_S
     line = f"{math.ceil(expires_s)} {longest_s}"
     partial = f"{FOLDER}/expires.partial"
     return f"echo '{line}' >{partial} && {{ sync -f {partial} 2>/dev/null || :; }} && mv {partial} {FOLDER}/expires"

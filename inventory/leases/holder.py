@@ -21,10 +21,7 @@ PROC = Path("/proc")
 @dataclass(frozen=True)
 class Holder:
     """A holder. `born` names the process's birth (boot id and clock ticks), so that a reused pid does not count; with
-    pid 0, the work.
-
-    `system` is empty in older records: those are of this one. `run` names the run of a DAG, for people: a DAG
-    has one at a time.
+    pid 0, the work. `run` names the run of a DAG, for people: a DAG has one at a time.
     """
 
     pid: int
@@ -38,7 +35,7 @@ class Holder:
     @property
     def is_visible(self) -> bool:
         """Return True if its process can be seen from here."""
-        return self.pid != 0 and self.system in ("", this_system()) and not _is_hidden(self.pid)
+        return self.pid != 0 and self.system == this_system() and not _is_hidden(self.pid)
 
     def is_alive(self, heartbeat_s: float, now_s: float) -> bool:
         """Judge by its process where that can be seen, else by its heartbeat."""
@@ -77,10 +74,10 @@ def _is_hidden(pid: int) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
     except PermissionError:
         return True
+    except ProcessLookupError:
+        return False
     return True
 
 

@@ -35,23 +35,30 @@ def run(argv: Sequence[str], lease_id: str, text: str = "", timeout_s: float = 1
         raise ConfigurationError(f"{argv[0]} is not installed; `barograph check` lists what is missing") from error
     except subprocess.TimeoutExpired as error:
         raise InfrastructureError(f"`{shlex.join(argv)}` did not end within {timeout_s:g} s") from error
+    stderr = process.stderr.strip()
+    if process.returncode != 0 and "no space left" in stderr.lower():
+        raise CapacityError(f"the disk is full ({stderr.splitlines()[-1]}); free some space and start again")
     if process.returncode != 0:
-        raise _failure(argv, process.stderr.strip())
+        raise InfrastructureError(f"`{shlex.join(argv)}` failed: {stderr or 'no message'}")
     return process.stdout
-
-
-def _failure(argv: Sequence[str], stderr: str) -> InfrastructureError | CapacityError:
-    if "no space left" in stderr.lower():
-        return CapacityError(f"the disk is full ({stderr.splitlines()[-1]}); free some space and start again")
-    return InfrastructureError(f"`{shlex.join(argv)}` failed: {stderr or 'no message'}")
 
 
 def kill_all(lease_id: str, folders: Sequence[Path]) -> None:
     """Kill every process of the lease: its cgroup's, those marked, and tools that work in its folders."""
+    names = [str(folder).encode() for folder in folders]
 
     def find() -> set[int]:
-        _thaw(lease_id)
-        return {*cgroup_pids(lease_id), *_pids_with_mark(lease_id), *_tool_pids(folders)}
+        for top in cgroup_folders(lease_id):
+            for state in top.rglob("freezer.state"):  # a paused process does not notice its kill (cgroup version 1)
+                with suppress(OSError):
+                    state.write_text("THAWED")
+        tools = {
+            int(process.name)
+            for process in Path("/proc").glob("[0-9]*")
+            if _bytes(process / "comm").decode(errors="replace").strip() in TOOLS
+            and any(name in _bytes(process / "cmdline") for name in names)
+        }
+        return {*cgroup_pids(lease_id), *_pids_with_mark(lease_id), *tools}
 
     if survivors := kill(find):
         raise InfrastructureError(f"lease {lease_id}: processes {survivors} do not die; `barograph reap` tries again")
@@ -121,8 +128,13 @@ def put_first(lease_id: str) -> None:
 def cgroup_pids(lease_id: str) -> Iterator[int]:
     """Yield every process in the lease's cgroups."""
     for top in cgroup_folders(lease_id):
-        for folder, _, _ in os.walk(top):
-            yield from pids(Path(folder))
+        yield from pids_below(top)
+
+
+def pids_below(cgroup: Path) -> list[int]:
+    """Return the processes of a cgroup and those below it; none if it is gone."""
+    folders = (Path(folder) for folder, _, _ in os.walk(cgroup))
+    return [int(word) for folder in folders for word in _bytes(folder / "cgroup.procs").split()]
 
 
 def remove_cgroups(lease_id: str) -> None:
@@ -131,22 +143,13 @@ def remove_cgroups(lease_id: str) -> None:
     while folders := cgroup_folders(lease_id):
         for top in folders:
             for folder, _, _ in os.walk(top, topdown=False):
-                _rmdir(Path(folder))
+                with suppress(OSError):
+                    Path(folder).rmdir()
         if time.monotonic() > deadline:
             raise InfrastructureError(
                 f"lease {lease_id}: cgroups {folders} cannot be removed; `barograph reap` tries again"
             )
         time.sleep(0.01)
-
-
-def _thaw(lease_id: str) -> None:
-    """Resume paused machines: a paused one does not notice that it was killed (cgroup version 1)."""
-    for top in cgroup_folders(lease_id):
-        for state in top.rglob("freezer.state"):
-            try:
-                state.write_text("THAWED")
-            except OSError as error:
-                log.debug("thaw %s: %s", state, error)
 
 
 def _pids_with_mark(lease_id: str) -> Iterator[int]:
@@ -156,29 +159,8 @@ def _pids_with_mark(lease_id: str) -> Iterator[int]:
             yield int(process.name)
 
 
-def _tool_pids(folders: Sequence[Path]) -> Iterator[int]:
-    names = [str(folder).encode() for folder in folders]
-    for process in Path("/proc").glob("[0-9]*"):
-        if _bytes(process / "comm").decode(errors="replace").strip() in TOOLS:
-            arguments = _bytes(process / "cmdline")
-            if any(folder in arguments for folder in names):
-                yield int(process.name)
-
-
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:  # the process ended meanwhile
         return b""
-
-
-def pids(cgroup: Path) -> list[int]:
-    """Return the processes of one cgroup folder; none if it is gone."""
-    return [int(word) for word in _bytes(cgroup / "cgroup.procs").split()]
-
-
-def _rmdir(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError as error:
-        log.debug("rmdir %s: %s", folder, error)

@@ -21,10 +21,12 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.files import QUICK_S, hold_lock, lasting_id, replace_file, users_folder
@@ -51,9 +53,7 @@ class Lease:
     expires_s: float
     holder_pid: int
     holder_start: str
-    site: Mapping[str, str] = field(
-        default_factory=dict
-    )  # what the testbed needs to find the machines (`Testbed.site`)
+    site: Mapping[str, str] = field(default_factory=dict)  # for the testbed to find the machines (`Testbed.site`)
     holder_system: str = ""
     heartbeat_s: float = 0.0
     ending: bool = False  # its end has begun: it is not renewed any more
@@ -62,6 +62,9 @@ class Lease:
     @property
     def holder(self) -> Holder:
         return Holder(self.holder_pid, self.holder_start, self.holder_system, self.holder_run)
+
+
+_LEASES = TypeAdapter(Lease)
 
 
 def state_dir() -> Path:
@@ -178,6 +181,11 @@ def _standing(lease_id: str) -> Lease:
     return lease
 
 
+def let_go(lease: Lease, machines: Collection[str]) -> None:
+    """Record that the lease has these machines no more; InfrastructureError if it is gone or its end has begun."""
+    hold(lease, [name for name in lease_machines(lease) if name not in machines])
+
+
 def hold_nothing(lease: Lease) -> None:
     """Record that the lease has no machine any more; harmless if it is gone itself."""
     _machines_path(lease.lease_id).unlink(missing_ok=True)
@@ -191,15 +199,12 @@ def lease_machines(lease: Lease) -> tuple[str, ...]:
         return ()
 
 
-def require_on_record(lease: Lease) -> None:
-    """Raise InfrastructureError where the lease is gone or ends: nobody would release what it acquires."""
+def require_new(lease: Lease, has_machines: object) -> None:
+    """Raise an error where the lease is gone or ends, because nobody would release what it acquires; or where it has
+    machines (`has_machines`: as the testbed finds), because it acquires once."""
     current = read(lease.lease_id)
     if current is None or current.ending:
         raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
-
-
-def require_empty(lease: Lease, has_machines: object) -> None:
-    """Raise ConfigurationError where the lease has machines: it acquires once. `has_machines`: as the testbed finds."""
     if has_machines:
         raise ConfigurationError(f"lease {lease.lease_id} holds machines already; release it before it acquires others")
 
@@ -232,6 +237,12 @@ def read_all() -> tuple[Lease, ...]:
     return tuple(lease for lease in leases if lease is not None)
 
 
+def ownerless(lease_ids: Iterable[str]) -> list[str]:
+    """Return those that are not on record. They are listed before the leases are read: a lease is on record before it
+    has anything."""
+    return sorted(set(lease_ids) - {lease.lease_id for lease in read_all()})
+
+
 def lease_file(lease_id: str) -> Path:
     return state_dir() / "leases" / f"{lease_id}.json"
 
@@ -242,17 +253,13 @@ def _machines_path(lease_id: str) -> Path:
 
 def _read(path: Path) -> Lease | None:
     try:
-        data = json.loads(path.read_text())
-        fields_by_name = {each.name: each for each in fields(Lease)}
-        needed = [name for name, each in fields_by_name.items() if each.default is each.default_factory is MISSING]
-        if missing := [name for name in needed if name not in data]:
-            raise KeyError(*missing)
-        return Lease(**{name: data[name] for name in fields_by_name if name in data})
+        return _LEASES.validate_json(path.read_text())
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
+        reason = " ".join(str(error).split())
         raise InfrastructureError(
-            f"{path}: not a lease ({error!r}); remove the file, then `barograph reap` removes its machines"
+            f"{path}: not a lease ({reason}); remove the file, then `barograph reap` removes its machines"
         ) from error
 
 
@@ -277,13 +284,19 @@ def _lock(
     say: Callable[[str], None] | None = None,
 ) -> Iterator[None]:
     with ExitStack() as stack:
-        try:
+        with _unwritable_state():
             stack.enter_context(hold_lock(state_dir() / "leases" / name, doing, limit_s, say))
-        except OSError as error:
-            raise ConfigurationError(
-                f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
-            ) from error
         yield
+
+
+@contextmanager
+def _unwritable_state() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
+        ) from error
 
 
 def in_use_message(other: Lease, now: float) -> str:
@@ -292,9 +305,8 @@ def in_use_message(other: Lease, now: float) -> str:
     if is_live(other, now):
         minutes = max(1, round((other.expires_s - now) / 60))
         return f"testbed {other.testbed} is in use: {holder}, for at most {minutes} min more; wait, or stop that run"
-    return (
-        f"testbed {other.testbed} is still held by {holder}: {over_reason(other, now)}; free it with `barograph reap`"
-    )
+    reason = over_reason(other, now)
+    return f"testbed {other.testbed} is still held by {holder}: {reason}; free it with `barograph reap`"
 
 
 def over_reason(lease: Lease, now: float) -> str:
@@ -315,9 +327,5 @@ def heard_of(heartbeat_s: float, now: float) -> str:
 
 def harness_id() -> str:
     """Return the id of this state folder, created on the first call; a new folder is another harness."""
-    try:
+    with _unwritable_state():
         return lasting_id(state_dir() / "harness_id")
-    except OSError as error:
-        raise ConfigurationError(
-            f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
-        ) from error

@@ -64,13 +64,8 @@ class LanEndpoint:
 def lan_endpoint(lease_id: str, machine: str, number: int, bandwidth_mbit: int) -> LanEndpoint:
     """Return the addresses and names of the lease's `number`-th machine, from 0."""
     host = FIRST_HOST + number
-    return LanEndpoint(
-        f"baro-{lease_id}-{machine}",
-        number,
-        str(network(CONTROL)[host]),
-        str(network(EXPERIMENT)[host]),
-        bandwidth_mbit,
-    )
+    control, experiment = str(network(CONTROL)[host]), str(network(EXPERIMENT)[host])
+    return LanEndpoint(f"baro-{lease_id}-{machine}", number, control, experiment, bandwidth_mbit)
 
 
 def endpoint_number(control_address: str) -> int:
@@ -89,61 +84,38 @@ def guard_ranges(lease_id: str) -> None:
     Otherwise a client that has not noticed the end of its machine sends packets by the default route.
     """
     for lan in (CONTROL, EXPERIMENT):
-        run(
-            [
-                "ip",
-                "route",
-                "replace",
-                "unreachable",
-                str(network(lan)),
-                "metric",
-                GUARD_METRIC,
-                "proto",
-                ROUTE_PROTOCOL,
-            ],
-            lease_id,
-        )
+        words = f"ip route replace unreachable {network(lan)} metric {GUARD_METRIC} proto {ROUTE_PROTOCOL}"
+        run(words.split(), lease_id)
 
 
-def unguard_ranges(lease_id: str) -> tuple[str, ...]:
-    """Remove the guard routes unless a bridge serves the ranges now; returns those removed."""
-    if routes_in_use(lease_id):
-        return ()
-    guard_routes = [route["dst"] for route in _routes(lease_id) if route.get("protocol") == ROUTE_PROTOCOL]
-    for destination in guard_routes:
-        run(["ip", "route", "del", "unreachable", destination, "proto", ROUTE_PROTOCOL], lease_id)
-    return tuple(f"route {destination}" for destination in guard_routes)
+def unguard_ranges(lease_id: str) -> None:
+    """Remove the guard routes unless a bridge serves the ranges now."""
+    if not routes_in_use(lease_id):
+        for route in [each for each in _routes(lease_id) if each.get("protocol") == ROUTE_PROTOCOL]:
+            run(["ip", "route", "del", "unreachable", route["dst"], "proto", ROUTE_PROTOCOL], lease_id)
 
 
 def routes_in_use(lease_id: str) -> list[str]:
     """Return the box's routes into or around the two ranges that are not our guards, as readable text."""
-    foreign = (route for route in _routes(lease_id) if route.get("protocol") != ROUTE_PROTOCOL)
-    return [f"{route['dst']} by {_user(route.get('dev', route.get('type', '?')))}" for route in foreign]
+    texts = []
+    for route in _routes(lease_id):
+        if route.get("protocol") != ROUTE_PROTOCOL:
+            link = route.get("dev", route.get("type", "?"))
+            alias = _alias(link)
+            user = f", of a run under {alias.removeprefix(ALIAS)}" if alias.startswith(ALIAS) else ""
+            texts.append(f"{route['dst']} by {link}{user}")
+    return texts
 
 
 def _routes(lease_id: str) -> list[dict[str, str]]:
+    ranges = network(CONTROL), network(EXPERIMENT)
     routes = json.loads(run(["ip", "-json", "-4", "route", "show", "table", "main"], lease_id) or "[]")
-    return [route for route in routes if route["dst"] != "default" and _overlaps(route["dst"])]
-
-
-def _user(link: str) -> str:
-    alias = _alias(link)
-    return f"{link}, of a run under {alias.removeprefix(ALIAS)}" if alias.startswith(ALIAS) else link
-
-
-def _overlaps(destination: str) -> bool:
-    range_ = IPv4Network(destination, strict=False)
-    return any(range_.overlaps(network(lan)) for lan in (CONTROL, EXPERIMENT))
-
-
-def require_free(lease_id: str) -> None:
-    """Raise CapacityError if something else on the box uses the address ranges."""
-    if routes := routes_in_use(lease_id):
-        raise CapacityError(
-            f"the ranges {network(CONTROL)} and {network(EXPERIMENT)} are in use on this box: {', '.join(routes)}; "
-            "if a dead run left them, `barograph reap` frees them; else stop what uses them, or set "
-            f"{CONTROL[0]} and {EXPERIMENT[0]} to free ranges"
-        )
+    return [
+        route
+        for route in routes
+        if route["dst"] != "default"
+        and any(IPv4Network(route["dst"], strict=False).overlaps(range_) for range_ in ranges)
+    ]
 
 
 @contextmanager
@@ -151,104 +123,81 @@ def free_ranges(lease_id: str) -> Iterator[None]:
     """Let the block take the address ranges: nothing on the box uses them, and no other process takes them meanwhile,
     even from another state folder. CapacityError if something else uses them."""
     with hold_lock(LOCK, f"making the LANs of lease {lease_id}"):
-        require_free(lease_id)
+        if routes := routes_in_use(lease_id):
+            raise CapacityError(
+                f"the ranges {network(CONTROL)} and {network(EXPERIMENT)} are in use on this box: {', '.join(routes)}; "
+                "if a dead run left them, `barograph reap` frees them; else stop what uses them, or set "
+                f"{CONTROL[0]} and {EXPERIMENT[0]} to free ranges"
+            )
         yield
 
 
 def build(lease_id: str, seats: Sequence[LanEndpoint], state: Path) -> None:
     """Create both bridges and give every seat its namespace, its two interfaces, addresses and shaping."""
+    lines, shaped = [], []
+    for lan in ("ctl", "exp"):
+        name = f"b{lease_id}{lan}"
+        lines += [
+            f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+            f'link set {name} alias "{ALIAS}{state}"',
+            f"link set {name} up",
+        ]
+    lines.append(f"addr add {network(CONTROL)[1]}/{PREFIX} dev b{lease_id}ctl")
     for one in seats:
         run(["ip", "netns", "add", one.netns], lease_id)
-    lines = [*_bridge_commands(lease_id, "ctl", state), f"addr add {network(CONTROL)[1]}/{PREFIX} dev b{lease_id}ctl"]
-    lines += _bridge_commands(lease_id, "exp", state)
+        for name, lan in zip(_ends(lease_id, one), ("ctl", "exp"), strict=True):
+            lines += [
+                f"link add {name} type veth peer name {lan}0 netns {one.netns}",
+                f'link set {name} alias "{ALIAS}{state}"',
+                f"link set {name} master b{lease_id}{lan} up",
+            ]
+        shaped.append(f"qdisc replace dev {_ends(lease_id, one)[1]} root {_shape(one)}")
+    _batch(["ip"], lines, lease_id)
+    _batch(["tc"], shaped, lease_id)
     for one in seats:
-        lines += _link_commands(lease_id, one, "c", "ctl", state) + _link_commands(lease_id, one, "e", "exp", state)
-    run(["ip", "-batch", "-"], lease_id, "\n".join(lines) + "\n")
-    shaped = [f"qdisc replace dev b{lease_id}e{one.number} root {_shape(one)}" for one in seats]
-    run(["tc", "-batch", "-"], lease_id, "\n".join(shaped) + "\n")
-    for one in seats:
-        run(["ip", "-n", one.netns, "-batch", "-"], lease_id, "\n".join(_namespace_commands(one)) + "\n")
-        run(["tc", "-n", one.netns, "qdisc", "replace", "dev", "exp0", "root", *_shape(one).split()], lease_id)
+        addresses = {CONTROL_INTERFACE: one.control_address, EXPERIMENT_INTERFACE: one.experiment_address}
+        lines = [f"addr add {address}/{PREFIX} dev {name}" for name, address in addresses.items()]
+        lines += [f"link set {name} up" for name in ("lo", *addresses)]
+        _batch(["ip", "-n", one.netns], lines, lease_id)
+        _batch(["tc", "-n", one.netns], [f"qdisc replace dev {EXPERIMENT_INTERFACE} root {_shape(one)}"], lease_id)
 
 
-def _bridge_commands(lease_id: str, lan: str, state: Path) -> list[str]:
-    name = f"b{lease_id}{lan}"
-    return [
-        f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
-        f'link set {name} alias "{ALIAS}{state}"',
-        f"link set {name} up",
-    ]
-
-
-def _link_commands(lease_id: str, one: LanEndpoint, letter: str, lan: str, state: Path) -> list[str]:
-    name = f"b{lease_id}{letter}{one.number}"
-    return [
-        f"link add {name} type veth peer name {lan}0 netns {one.netns}",
-        f'link set {name} alias "{ALIAS}{state}"',
-        f"link set {name} master b{lease_id}{lan} up",
-    ]
-
-
-def _namespace_commands(one: LanEndpoint) -> list[str]:
-    return [
-        "link set lo up",
-        f"addr add {one.control_address}/{PREFIX} dev ctl0",
-        f"addr add {one.experiment_address}/{PREFIX} dev exp0",
-        "link set ctl0 up",
-        "link set exp0 up",
-    ]
+def _batch(argv: Sequence[str], lines: Sequence[str], lease_id: str) -> None:
+    run([*argv, "-batch", "-"], lease_id, "\n".join(lines) + "\n")
 
 
 def _shape(one: LanEndpoint) -> str:
     return f"tbf rate {one.bandwidth_mbit}mbit burst {burst_bytes(one.bandwidth_mbit)} latency {QUEUE_MS}ms"
 
 
-def cut_links(lease_id: str, one: LanEndpoint) -> None:
-    """Cut the machine from both LANs, as a power loss does: nothing arrives any more, not even a connection's end."""
-    _set_links(lease_id, one, "down")
-
-
-def restore_links(lease_id: str, one: LanEndpoint) -> None:
-    """Connect the machine to both LANs again; addresses and shaping are as they were."""
-    _set_links(lease_id, one, "up")
-
-
-def _set_links(lease_id: str, one: LanEndpoint, state: str) -> None:
-    lines = [f"link set {name} {state}" for name in _ends(lease_id, one)]
-    run(["ip", "-batch", "-"], lease_id, "\n".join(lines) + "\n")
-
-
 def _ends(lease_id: str, one: LanEndpoint) -> tuple[str, str]:
-    """Return the box's ends of the machine's two cables."""
+    """Return the box's ends of the machine's two cables: control, experiment."""
     return f"b{lease_id}c{one.number}", f"b{lease_id}e{one.number}"
 
 
-def cut_experiment_link(lease_id: str, one: LanEndpoint) -> None:
-    """Take the machine off the experiment LAN; the control LAN stays."""
-    run(["ip", "link", "set", _ends(lease_id, one)[1], "down"], lease_id)
+def set_links(lease_id: str, one: LanEndpoint, up: bool) -> None:
+    """Cut the machine from both LANs, as a power loss does: nothing arrives any more, not even a connection's end; or
+    connect it again: addresses and shaping are as they were."""
+    _batch(["ip"], [f"link set {name} {'up' if up else 'down'}" for name in _ends(lease_id, one)], lease_id)
 
 
-def restore_experiment_link(lease_id: str, one: LanEndpoint) -> None:
-    """Connect it to the experiment LAN again."""
-    run(["ip", "link", "set", _ends(lease_id, one)[1], "up"], lease_id)
+def set_experiment_link(lease_id: str, one: LanEndpoint, up: bool) -> None:
+    """Take the machine off the experiment LAN alone, or connect it again."""
+    run(["ip", "link", "set", _ends(lease_id, one)[1], "up" if up else "down"], lease_id)
 
 
-def hide(lease_id: str, one: LanEndpoint, interface: str, address: str) -> None:
-    """Drop silently what the machine sends to that address: it goes to a link address of no machine."""
-    entry = ["neigh", "replace", address, "lladdr", NOBODY, "dev", interface, "nud", "permanent"]
-    run(["ip", "-n", one.netns, *entry], lease_id)
-
-
-def show(lease_id: str, one: LanEndpoint, interface: str, address: str) -> None:
-    """Let packets to that address arrive again."""
-    run(["ip", "-n", one.netns, "neigh", "flush", "to", address, "dev", interface, "nud", "permanent"], lease_id)
+def set_hidden(lease_id: str, one: LanEndpoint, interface: str, address: str, hidden: bool) -> None:
+    """Drop silently what the machine sends to that address, which goes to a link address of no machine; or let packets
+    arrive again."""
+    hide = ["replace", address, "lladdr", NOBODY, "dev", interface, "nud", "permanent"]
+    show = ["flush", "to", address, "dev", interface, "nud", "permanent"]
+    run(["ip", "-n", one.netns, "neigh", *(hide if hidden else show)], lease_id)
 
 
 def remove(lease_id: str) -> None:
     """Remove the lease's links and namespaces, as far as they exist."""
-    links = [name for name in _link_names() if name.startswith(f"b{lease_id}")]
-    for name in links:
-        _remove_link(name, lease_id)
+    for path in list(LINKS.glob(f"b{lease_id}*")):
+        _remove_link(path.name, lease_id)
     for path in NETNS.glob(f"baro-{lease_id}-*"):
         _remove_namespace(path)
 
@@ -277,12 +226,7 @@ def _remove_link(name: str, lease_id: str) -> None:
 
 def lease_ids(state: Path) -> set[str]:
     """Return the leases whose links exist on the box and were created under this state folder."""
-    names = (name for name in _link_names() if _alias(name) == f"{ALIAS}{state}")
-    return {name[1:9] for name in names}
-
-
-def _link_names() -> Iterator[str]:
-    return (path.name for path in LINKS.iterdir())
+    return {path.name[1:9] for path in LINKS.iterdir() if _alias(path.name) == f"{ALIAS}{state}"}
 
 
 def _alias(link: str) -> str:

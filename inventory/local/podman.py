@@ -1,6 +1,5 @@
 """Containers of one lease, in a Podman storage of their own: other containers are neither seen nor touched."""
 
-import os
 import resource
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barograph.errors import InfrastructureError
-from inventory.leases.processes import CGROUPS, cgroup_folders, cgroup_name, kill, pids, run
+from inventory.leases.processes import CGROUPS, cgroup_folders, cgroup_name, kill, pids_below, run
 
 PERIOD_US = 100_000
 MOST_ENDED = 20  # processes, until a machine is below its new limit of memory
@@ -99,28 +98,21 @@ class Podman:
                 if has_room and had_room:
                     raise  # for another reason
                 if not has_room:
-                    if kills < MOST_ENDED and not self._end_largest(name):
-                        raise
+                    others = [pid for pid in self.pids(name) if _number_on_machine(pid) > FIRST_PROCESSES]
+                    largest = max(others, key=_resident_pages, default=None)
+                    if kills < MOST_ENDED:
+                        if largest is None:
+                            raise
+                        kill(lambda: {largest} & set(self.pids(name)))  # noqa: B023  # it waits until that has ended
                     kills += 1
                 had_room = has_room
             else:
                 return
         raise InfrastructureError(f"{name} does not come below {memory_mb} MB, whatever is ended there")
 
-    def _end_largest(self, name: str) -> bool:
-        """End the largest process and return True; False if there is none. The machine's first two stay."""
-        others = [pid for pid in self.pids(name) if _number_on_machine(pid) > FIRST_PROCESSES]
-        largest = max(others, key=_resident_pages, default=None)
-        if largest is None:
-            return False
-        kill(lambda: {largest} & set(self.pids(name)))  # waits until it has ended
-        return True
-
     def pids(self, name: str) -> list[int]:
         """Return every process of the machine, by pids of the box."""
-        return sorted(
-            {pid for top in self._cgroups(name) for folder, _, _ in os.walk(top) for pid in pids(Path(folder))}
-        )
+        return sorted({pid for top in self._cgroups(name) for pid in pids_below(top)})
 
     def _memory_in_use(self, name: str) -> int:
         """Return bytes in use, the kernel's file cache included."""
@@ -136,8 +128,7 @@ class Podman:
 
     def is_running(self, container_id: str) -> bool:
         """Return True if the machine has any process, by its cgroup: asking Podman costs 0.1 CPU seconds."""
-        tops = (top / f"libpod-{container_id}" for top in cgroup_folders(self._lease_id))
-        return any(pids(Path(folder)) for top in tops for folder, _, _ in os.walk(top))
+        return any(pids_below(top / f"libpod-{container_id}") for top in cgroup_folders(self._lease_id))
 
     def last_words(self, container_id: str) -> str:
         """Return the last lines of the machine's main process, from Podman's own file: `time stream F text`."""
@@ -176,27 +167,19 @@ def _number_on_machine(pid: int) -> int:
 def run_flags(container: Container, lease_id: str) -> list[str]:
     """Return `podman run`'s flags for a machine, without the root filesystem."""
     mounts = {**container.mounts, container.identity: MACHINE_FOLDER}
+    swappiness = ["--memory-swappiness=0"] if not (CGROUPS / "cgroup.controllers").exists() else []
     return [
         f"--name={container.name}", f"--hostname={container.hostname}", f"--network=ns:{container.netns}",
         "--no-hosts", "--dns=none", "--init", "--systemd=false", "--log-driver=k8s-file",
         f"--cgroup-parent=/{cgroup_name(lease_id)}", f"--label=barograph.lease={lease_id}",
         f"--cpu-period={PERIOD_US}", f"--cpu-quota={round(container.cores * PERIOD_US)}",
-        f"--memory={container.memory_mb}m", f"--memory-swap={container.memory_mb}m", *_swappiness(),
+        f"--memory={container.memory_mb}m", f"--memory-swap={container.memory_mb}m", *swappiness,
         f"--ulimit=nofile={_limit(resource.RLIMIT_NOFILE, OPEN_FILES)}",
         f"--ulimit=nproc={_limit(resource.RLIMIT_NPROC, PIDS)}", f"--pids-limit={PIDS}",
         *(f"--cap-add={one}" for one in container.capabilities),
         "--tmpfs=/run:rw,mode=755,size=64m,notmpcopyup", "--env=LANG=C.UTF-8",
         *(f"--mount=type=bind,src={source},dst={target},ro=true" for source, target in mounts.items()),
     ]  # fmt: skip
-
-
-def cgroup_version() -> int:
-    """Return the box's cgroup version, 1 or 2."""
-    return 2 if (CGROUPS / "cgroup.controllers").exists() else 1
-
-
-def _swappiness() -> list[str]:
-    return ["--memory-swappiness=0"] if cgroup_version() == 1 else []
 
 
 def _limit(kind: int, wanted: int) -> str:

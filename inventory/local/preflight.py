@@ -35,9 +35,8 @@ def check_state(state: Path) -> None:
     """Check that the state folder's path is short enough for Podman and free of characters that its flags interpret."""
     if len(str(state)) > LONGEST_STATE_PATH or not re.fullmatch(r"[\w./-]+", str(state)):
         raise ConfigurationError(
-            f"local: the state folder is {state}; Podman needs at most {LONGEST_STATE_PATH} characters,"
-            f" of letters, digits "
-            "and . _ - /; set BAROGRAPH_STATE to such a folder"
+            f"local: the state folder is {state}; Podman needs at most {LONGEST_STATE_PATH} characters, of letters,"
+            " digits and . _ - /; set BAROGRAPH_STATE to such a folder"
         )
 
 
@@ -79,8 +78,7 @@ def check_memory(requests: Sequence[MachineRequest], memory_mb: int) -> None:
 
 
 def check_disk(requests: Sequence[MachineRequest], state: Path) -> None:
-    folder = next(path for path in (state, *state.parents) if path.exists())
-    free_mb, wanted_mb = shutil.disk_usage(folder).free // 2**20, DISK_MB_PER_MACHINE * len(requests)
+    free_mb, wanted_mb = _free_mb(state), DISK_MB_PER_MACHINE * len(requests)
     if free_mb < wanted_mb:
         raise CapacityError(
             f"local: {state} has {free_mb} MB free, {len(requests)} machines need {wanted_mb}; "
@@ -149,104 +147,72 @@ def check_box(state: Path | None = None, cache: Path | None = None) -> list[Prob
 def box_problems(box: Box) -> list[Problem]:
     """Return the problems of a box, from its facts."""
     if box.system != "Linux":
-        return [
-            Problem(
-                f"this is {box.system}, machines are emulated on Linux only", "use a Linux box or a virtual machine"
-            )
-        ]
+        what = f"this is {box.system}, machines are emulated on Linux only"
+        return [Problem(what, "use a Linux box or a virtual machine")]
     if box.user_id != 0:
         return [Problem(f"this is user {box.user_id}, not root", "start it as root or with sudo")]
-    return [*_software_problems(box), *_cgroup_problems(box), *_kernel_problems(box), *_room_problems(box)]
-
-
-def _software_problems(box: Box) -> Iterator[Problem]:
+    problems = []
     if box.missing_programs:
         packages = sorted({PROGRAMS.get(program, program) for program in box.missing_programs})
-        yield Problem(f"not installed: {', '.join(box.missing_programs)}", f"apt-get install {' '.join(packages)}")
-
-
-def _cgroup_problems(box: Box) -> Iterator[Problem]:
+        what = f"not installed: {', '.join(box.missing_programs)}"
+        problems.append(Problem(what, f"apt-get install {' '.join(packages)}"))
+    missing = [one for one in CONTROLLERS.get(box.cgroup_version, ()) if one not in box.controllers]
     if box.cgroup_version == 0:
-        yield Problem(f"no cgroups under {CGROUPS}", "mount them: CPU and memory limits need them")
-        return
-    missing = [one for one in CONTROLLERS[box.cgroup_version] if one not in box.controllers]
-    if missing:
-        yield Problem(
-            f"cgroup controllers are missing: {', '.join(missing)} (version {box.cgroup_version})",
-            "enable them in the kernel's command line or in the container this runs in",
-        )
-
-
-def _kernel_problems(box: Box) -> Iterator[Problem]:
-    remedy = "load the kernel module, or use a kernel that has it"
-    for ability, what in {
-        "veth": "no veth interfaces: machines cannot be connected",
-        "bridge": "no bridges: machines cannot be connected",
-        "tbf": "no tbf queueing discipline: bandwidth cannot be shaped",
-        "overlay": f"no overlay mounts on {box.state}: machines have no disk of their own",
-    }.items():
+        problems.append(Problem(f"no cgroups under {CGROUPS}", "mount them: CPU and memory limits need them"))
+    elif missing:
+        what = f"cgroup controllers are missing: {', '.join(missing)} (version {box.cgroup_version})"
+        problems.append(Problem(what, "enable them in the kernel's command line or in the container this runs in"))
+    module = "load the kernel module, or use a kernel that has it"
+    for ability, what, remedy, is_fatal in (
+        ("veth", "no veth interfaces: machines cannot be connected", module, True),
+        ("bridge", "no bridges: machines cannot be connected", module, True),
+        ("tbf", "no tbf queueing discipline: bandwidth cannot be shaped", module, True),
+        ("overlay", f"no overlay mounts on {box.state}: machines have no disk of their own",
+         f"{module}, or set BAROGRAPH_STATE to a folder on ext4 or xfs", True),
+        ("netem", "no netem queueing discipline: delay is unavailable", "nothing to do unless delay is wanted", False),
+    ):  # fmt: skip
         if ability not in box.works:
-            moved = ", or set BAROGRAPH_STATE to a folder on ext4 or xfs" if ability == "overlay" else ""
-            yield Problem(what, remedy + moved)
-    if "netem" not in box.works:
-        yield Problem(
-            "no netem queueing discipline: delay is unavailable", "nothing to do unless delay is wanted", fatal=False
-        )
+            problems.append(Problem(what, remedy, fatal=is_fatal))
     if box.bridge_filtered:
-        yield Problem(
+        problems.append(Problem(
             "iptables drops forwarded packets and sees bridged ones: machines could not talk to each other",
             "sysctl -w net.bridge.bridge-nf-call-iptables=0",
-        )
-
-
-def _room_problems(box: Box) -> Iterator[Problem]:
-    if box.state_free_mb < STATE_MB:
-        yield Problem(
-            f"{box.state} has {box.state_free_mb} MB free, {STATE_MB} are needed",
-            "free some or set BAROGRAPH_STATE to a folder on a larger disk", "capacity",
-        )  # fmt: skip
-    if not box.rootfs_cached and box.cache_free_mb < rootfs.ROOTFS_MB:
-        yield Problem(
-            f"{box.cache} has {box.cache_free_mb} MB free, {rootfs.ROOTFS_MB} are needed",
-            "free some or set BAROGRAPH_CACHE to a folder on a larger disk", "capacity",
-        )  # fmt: skip
+        ))  # fmt: skip
+    folders = [(box.state, box.state_free_mb, STATE_MB, "BAROGRAPH_STATE")]
+    if not box.rootfs_cached:
+        folders.append((box.cache, box.cache_free_mb, rootfs.ROOTFS_MB, "BAROGRAPH_CACHE"))
+    for folder, free_mb, needed_mb, variable in folders:
+        if free_mb < needed_mb:
+            remedy = f"free some or set {variable} to a folder on a larger disk"
+            problems.append(Problem(f"{folder} has {free_mb} MB free, {needed_mb} are needed", remedy, "capacity"))
     if box.memory_mb < MEMORY_MB:
-        yield Problem(
-            f"this box has {box.memory_mb} MB of memory, {MEMORY_MB} are needed", "use a larger one", "capacity"
-        )
+        what = f"this box has {box.memory_mb} MB of memory, {MEMORY_MB} are needed"
+        problems.append(Problem(what, "use a larger one", "capacity"))
+    return problems
 
 
 def inspect_box(state: Path, cache: Path) -> Box:
     """Collect the facts for `box_problems`."""
-    version, controllers = _cgroup_controllers()
+    missing = [program for program in PROGRAMS if shutil.which(program, path=_with_sbin()["PATH"]) is None]
+    if not any(Path(place).exists() for place in CATATONIT):
+        missing.append("catatonit")
+    unified = CGROUPS / "cgroup.controllers"
+    if unified.exists():
+        version, controllers = 2, frozenset(unified.read_text().split())
+    else:
+        controllers = frozenset(path.name for path in CGROUPS.glob("*") if (path / "cgroup.procs").exists())
+        version = 1 if controllers else 0
     root = platform.system() == "Linux" and os.geteuid() == 0
     return Box(
-        platform.system(), os.geteuid(), _missing_programs(), version, controllers,
+        platform.system(), os.geteuid(), tuple(missing), version, controllers,
         frozenset(_kernel_abilities(_nearest_folder(state))) if root else frozenset(), root and _bridge_filtered(),
-        box_memory_mb(), state, _free_mb(state), cache, _free_mb(cache), _rootfs_cached(cache),
+        box_memory_mb(), state, _free_mb(state), cache, _free_mb(cache), any(cache.glob("rootfs-*[0-9a-f]/usr")),
     )  # fmt: skip
-
-
-def _rootfs_cached(cache: Path) -> bool:
-    return any(cache.glob("rootfs-*[0-9a-f]/usr"))
 
 
 def _with_sbin() -> dict[str, str]:
     """Return the environment with /usr/sbin on PATH: cron's and many users' lack it."""
     return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
-
-
-def _missing_programs() -> tuple[str, ...]:
-    missing = [program for program in PROGRAMS if shutil.which(program, path=_with_sbin()["PATH"]) is None]
-    return (*missing, *(() if any(Path(place).exists() for place in CATATONIT) else ("catatonit",)))
-
-
-def _cgroup_controllers() -> tuple[int, frozenset[str]]:
-    unified = CGROUPS / "cgroup.controllers"
-    if unified.exists():
-        return 2, frozenset(unified.read_text().split())
-    mounted = frozenset(path.name for path in CGROUPS.glob("*") if (path / "cgroup.procs").exists())
-    return (1 if mounted else 0), mounted
 
 
 def _kernel_abilities(folder: Path) -> Iterator[str]:

@@ -7,6 +7,8 @@ its inputs. Machines put an overlay over it and never write to it.
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
@@ -108,13 +110,21 @@ def build(cache: Path, log: Log) -> Path:
     another process hangs that builds it. Killed at any time it leaves only a `.partial` folder, which the next build
     removes.
     """
-    suite = _suite()
-    target = cache / f"rootfs-{_inputs_hash(suite)}"
+    release = platform.freedesktop_os_release()
+    suite = release.get("VERSION_CODENAME")
+    if release.get("ID") not in ("debian", "ubuntu") or not suite:
+        raise ConfigurationError(
+            f"the local testbed builds its machines from Debian or Ubuntu; this is {release.get('PRETTY_NAME')!r}"
+        )
+    inputs = [suite, os.uname().machine, PACKAGES, USERS, FILES, NO_DOCS, UNNEEDED_FILES]
+    target = cache / f"rootfs-{hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:12]}"
     if target.is_dir():
         return target
     with hold_lock(cache / ".rootfs.lock", "building the machines' root filesystem", BUILD_LIMIT_S, log):
         if not target.is_dir():
-            _build(target, suite, _sources(), log)
+            form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
+            targets = _output_of(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
+            _build(target, suite, distribution_sources(targets.splitlines()), log)
     return target
 
 
@@ -127,17 +137,24 @@ def _build(target: Path, suite: str, sources: Sequence[tuple[str, str, str]], lo
             f"{target.parent} has {free_mb} MB free, the machines' root filesystem needs {ROOTFS_MB}; "
             "free some or set BAROGRAPH_CACHE to a folder on a larger disk"
         )
-    partial = target.with_name(target.name + ".partial")
-    build_log = target.with_name(target.name + ".log")
+    root, build_log = target.with_name(target.name + ".partial"), target.with_name(target.name + ".log")
     with build_log.open("w") as output:
         try:
-            _debootstrap(partial, suite, sources, log, output.fileno())
-            _install(partial, sources, log, output.fileno())
+            _debootstrap(root, suite, sources, log, output.fileno())
+            _install(root, sources, log, output.fileno())
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             raise InfrastructureError(_failure_message(error, build_log)) from error
-    _write_files(partial)
-    _remove_unneeded(partial)
-    partial.rename(target)
+    for path, (mode, text) in FILES.items():
+        _write(root / path, text, mode)
+    switch = root / "etc/nsswitch.conf"
+    switch.write_text(re.sub(r"(?m)^hosts:.*$", "hosts: files", switch.read_text()))
+    for unneeded in (root / name for name in UNNEEDED_FILES):
+        if unneeded.is_dir():
+            shutil.rmtree(unneeded)
+        unneeded.unlink(missing_ok=True)
+    for key in (root / "etc/ssh").glob("ssh_host_*"):
+        key.unlink()
+    root.rename(target)
     log(f"root filesystem ready: {target}")
 
 
@@ -175,54 +192,11 @@ def _isolated(argv: Sequence[str], output: int, root: Path | None, limit_s: floa
     )  # fmt: skip
 
 
-def _write_files(root: Path) -> None:
-    for path, (mode, text) in FILES.items():
-        _write(root / path, text, mode)
-    switch = root / "etc/nsswitch.conf"
-    lines = switch.read_text().splitlines()
-    switch.write_text("\n".join("hosts: files" if line.startswith("hosts:") else line for line in lines) + "\n")
-
-
 def _write(path: Path, text: str, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.write_text(text)
     path.chmod(mode)
-
-
-def _remove_unneeded(root: Path) -> None:
-    for path in (root / name for name in UNNEEDED_FILES):
-        if path.is_dir():
-            shutil.rmtree(path)
-        path.unlink(missing_ok=True)
-    for key in (root / "etc/ssh").glob("ssh_host_*"):
-        key.unlink()
-
-
-def _inputs_hash(suite: str) -> str:
-    inputs = [suite, os.uname().machine, PACKAGES, USERS, FILES, NO_DOCS, UNNEEDED_FILES]
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _suite() -> str:
-    release = _os_release(Path("/etc/os-release").read_text().splitlines())
-    if release.get("ID") not in ("debian", "ubuntu") or not release.get("VERSION_CODENAME"):
-        raise ConfigurationError(
-            f"the local testbed builds its machines from Debian or Ubuntu; this is {release.get('PRETTY_NAME')!r}"
-        )
-    return release["VERSION_CODENAME"]
-
-
-def _os_release(lines: Iterable[str]) -> dict[str, str]:
-    pairs = (line.partition("=") for line in lines if "=" in line)
-    return {key: value.strip('"') for key, _, value in pairs}
-
-
-def _sources() -> tuple[tuple[str, str, str], ...]:
-    """Return (uri, release, component) of the distribution's own archives in the host's apt configuration."""
-    form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
-    targets = _output_of(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
-    return distribution_sources(targets.splitlines())
 
 
 def distribution_sources(targets: Iterable[str]) -> tuple[tuple[str, str, str], ...]:

@@ -8,7 +8,6 @@ a harness that is killed at any moment leaves a name that `release` or `sweep` c
 import errno
 import logging
 import shutil
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -19,17 +18,18 @@ from barograph.plan.events.kind import Disturbance
 from inventory.leases import processes, registry
 from inventory.leases.registry import Lease
 from inventory.local import lan, preflight, rootfs
-from inventory.local.disturbances import DisturbedMachine
 from inventory.local.podman import Container, Podman
 from inventory.machines import Machine, MachineRequest
 from inventory.remote import host_keys
-from inventory.remote.ssh import Remote, connect
-from inventory.testbed import Place, refuse_options
+from inventory.remote.ssh import answers_ssh, connect
+from inventory.testbed import Place, leftover_names, refuse_options
 
 log = logging.getLogger(__name__)
 
 READY_LIMIT_S = 60.0
 SWEEPER = "sweep"
+LOAD = Path(__file__).with_name("cpu_load.py")
+LOAD_ON_MACHINE = "/run/barograph-cpu-load.py"
 
 
 class LocalTestbed:
@@ -71,13 +71,20 @@ class LocalTestbed:
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `Testbed.acquire`: every machine answers ssh when this returns."""
         self.check(requests)
-        registry.require_on_record(lease)
+        registry.require_new(lease, self._folder(lease.lease_id).exists())
         root = self._root or rootfs.build(rootfs.cache_dir(), log.info)
-        registry.require_empty(lease, self._folder(lease.lease_id).exists())
         with ExitStack() as ranges:
             ranges.enter_context(lan.free_ranges(lease.lease_id))
             try:
-                machines = self._build_lans(lease, requests)
+                self._folder(lease.lease_id).mkdir(parents=True)
+                registry.hold(lease, [request.name for request in requests])
+                seats = [
+                    lan.lan_endpoint(lease.lease_id, request.name, number, request.type.bandwidth_mbit)
+                    for number, request in enumerate(requests)
+                ]
+                machines = self._identify(lease, requests, seats)
+                lan.guard_ranges(lease.lease_id)
+                lan.build(lease.lease_id, seats, self._state)
                 ranges.close()
                 self._start(lease, machines, root)
             except BaseException as error:
@@ -88,26 +95,38 @@ class LocalTestbed:
         log.info("lease %s: %d machines on %s", lease.lease_id, len(machines), self.name)
         return machines
 
-    def _build_lans(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        self._folder(lease.lease_id).mkdir(parents=True)
-        registry.hold(lease, [request.name for request in requests])
-        seats = [
-            lan.lan_endpoint(lease.lease_id, request.name, number, request.type.bandwidth_mbit)
-            for number, request in enumerate(requests)
-        ]
-        machines = tuple(self._machine(lease, request, seat) for request, seat in zip(requests, seats, strict=True))
-        self._identify(lease, machines)
-        lan.guard_ranges(lease.lease_id)
-        lan.build(lease.lease_id, seats, self._state)
+    def _identify(
+        self, lease: Lease, requests: Sequence[MachineRequest], seats: Sequence[lan.LanEndpoint]
+    ) -> tuple[Machine, ...]:
+        """Return the machines of these seats, with their keys and names on record."""
+        keys = registry.key_dir(lease.lease_id, self._state)
+        host_keys.make_keys(
+            keys,
+            {request.name: seat.control_address for request, seat in zip(requests, seats, strict=True)},
+            lease.lease_id,
+        )
+        machines = tuple(
+            Machine(
+                request.name, request.type, seat.control_address, seat.experiment_address, seat.control_address,
+                "root", 22, keys / "id_ed25519", keys / "known_hosts",
+            )
+            for request, seat in zip(requests, seats, strict=True)
+        )  # fmt: skip
+        hosts = "127.0.0.1 localhost\n" + "".join(f"{m.experiment_address} {m.name}\n" for m in machines)
+        for machine in machines:
+            (self._identity(lease.lease_id, machine.name) / "hosts").write_text(hosts)
         return machines
 
     def _start(self, lease: Lease, machines: Sequence[Machine], root: Path) -> None:
         podman = self._podman(lease.lease_id)
         podman.prepare()
-        started = {
-            machine: podman.start(self._container(lease, machine, _endpoint_of(lease.lease_id, machine), root))
-            for machine in machines
-        }
+        started = {}
+        for machine in machines:
+            netns, type = _endpoint_of(lease.lease_id, machine).netns, machine.type
+            started[machine] = podman.start(Container(
+                netns, machine.name, lan.NETNS / netns, type.cores, type.memory_mb, root,
+                self._identity(lease.lease_id, machine.name), self._mounts,
+            ))  # fmt: skip
         processes.put_first(lease.lease_id)
         _wait_for_ssh(started, podman)
         if not self._folder(lease.lease_id).exists():
@@ -131,41 +150,57 @@ class LocalTestbed:
             lan.remove_endpoint(lease.lease_id, seat)
             shutil.rmtree(self._identity(lease.lease_id, machine.name), ignore_errors=True)
         names = {machine.name for machine in machines}
-        registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in names])
+        registry.let_go(lease, names)
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(names)))
 
     def crash(self, machine: Machine) -> None:
         """See `SupportsFaults.crash`: the links go down before the processes die, so that no connection is closed."""
         lease_id, seat = self._require(machine)
-        lan.cut_links(lease_id, seat)
+        lan.set_links(lease_id, seat, up=False)
         self._podman(lease_id).stop(seat.netns)
         log.info("lease %s: crashed %s", lease_id, machine.name)
 
     def restart(self, machine: Machine) -> None:
-        """See `SupportsFaults.restart`."""
         lease_id, seat = self._require(machine)
-        lan.restore_links(lease_id, seat)
+        lan.set_links(lease_id, seat, up=True)
         podman = self._podman(lease_id)
         _wait_for_ssh({machine: podman.start_again(seat.netns)}, podman)
         log.info("lease %s: restarted %s", lease_id, machine.name)
 
     def disturb(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
-        """See `SupportsDisturbances.disturb`."""
-        self._disturbed(machine).begin(disturbance, others)
+        self._set_disturbed(machine, disturbance, others, True)
         log.info("machine %s: %s begins", machine.name, disturbance)
 
     def end_disturbance(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
-        """See `SupportsDisturbances.end_disturbance`."""
-        self._disturbed(machine).end(disturbance, others)
+        """See `SupportsDisturbances.end_disturbance`: without knowing whether it began, so that a harness can continue
+        after one that died in it."""
+        self._set_disturbed(machine, disturbance, others, False)
         log.info("machine %s: %s is over", machine.name, disturbance)
 
-    def _disturbed(self, machine: Machine) -> DisturbedMachine:
+    def _set_disturbed(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine], on: bool) -> None:
         lease_id, seat = self._require(machine)
-        return DisturbedMachine(machine, lease_id, seat, self._podman(lease_id))
+        amount, podman, type = disturbance.amount or 0.0, self._podman(lease_id), machine.type
+        match disturbance.kind:
+            case "cpu_load":
+                _end_load(machine, podman, seat.netns)
+                if on:
+                    _begin_load(machine, amount)
+            case "slow_cpu":
+                podman.limit_cores(seat.netns, amount * type.cores if on else type.cores)
+            case "memory_limit":
+                podman.limit_memory(seat.netns, round(amount) if on else type.memory_mb)
+            case "lan_cut":
+                lan.set_experiment_link(lease_id, seat, up=not on)
+            case "partition":
+                for other in others:
+                    lan.set_hidden(lease_id, seat, lan.EXPERIMENT_INTERFACE, other.experiment_address, on)
+            case "sample_loss":
+                for other in others:
+                    lan.set_hidden(lease_id, seat, lan.CONTROL_INTERFACE, other.control_address, on)
 
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`: one name per lease id that has machines here and is not on record."""
-        return tuple(f"machines of {lease_id}" for lease_id in self._ownerless())
+        return leftover_names(self._ownerless())
 
     def sweep(self) -> tuple[str, ...]:
         """See `SupportsSweep.sweep`; also removes the routes that guard the address ranges, if nobody uses them."""
@@ -174,11 +209,7 @@ class LocalTestbed:
             self._remove(lease_id)
         if not any(lease.testbed == self.name for lease in registry.read_all()):
             lan.unguard_ranges(SWEEPER)
-        return tuple(f"machines of {lease_id}" for lease_id in lease_ids)
-
-    def connect(self, machine: Machine) -> Remote:
-        """See `SupportsConnect.connect`."""
-        return connect(machine)
+        return leftover_names(lease_ids)
 
     def _require(self, machine: Machine) -> tuple[str, lan.LanEndpoint]:
         """Return the lease that has the machine, and its seat; InfrastructureError if no lease has it any more."""
@@ -202,16 +233,16 @@ class LocalTestbed:
         return self._state / "local" / lease_id
 
     def _ownerless(self) -> list[str]:
-        # Folders are listed before the leases are read: a lease is on record before its machines exist.
         folders = [*(self._state / "local").glob("*"), *(self._state / "keys").glob("*")]
-        existing = {path.name for path in folders} | lan.lease_ids(self._state)
-        return sorted(existing - {lease.lease_id for lease in registry.read_all()})
+        return registry.ownerless({path.name for path in folders} | lan.lease_ids(self._state))
 
     def _remove(self, lease_id: str) -> None:
         folder, keys = self._folder(lease_id), registry.key_dir(lease_id, self._state)
         processes.kill_all(lease_id, [folder, keys])
-        for mount in _mount_points(folder):
-            lan.unmount(mount)
+        points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+        for point in sorted(points, key=len, reverse=True):  # innermost first
+            if point.startswith(f"{folder}/"):
+                lan.unmount(Path(point))
         lan.remove(lease_id)
         processes.remove_cgroups(lease_id)
         shutil.rmtree(keys, ignore_errors=True)
@@ -219,45 +250,39 @@ class LocalTestbed:
         if folder.exists():
             raise InfrastructureError(f"{folder} cannot be removed; see what still uses it, then `barograph reap`")
 
-    def _machine(self, lease: Lease, request: MachineRequest, seat: lan.LanEndpoint) -> Machine:
-        keys = registry.key_dir(lease.lease_id, self._state)
-        return Machine(
-            request.name, request.type, seat.control_address, seat.experiment_address,
-            inside_address=seat.control_address, ssh_user="root", ssh_port=22,
-            ssh_key=keys / "id_ed25519", known_hosts=keys / "known_hosts",
-        )  # fmt: skip
-
-    def _identify(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        keys = registry.key_dir(lease.lease_id, self._state)
-        host_keys.make_keys(keys, {machine.name: machine.control_address for machine in machines}, lease.lease_id)
-        hosts = "127.0.0.1 localhost\n" + "".join(f"{m.experiment_address} {m.name}\n" for m in machines)
-        for machine in machines:
-            (self._identity(lease.lease_id, machine.name) / "hosts").write_text(hosts)
-
-    def _container(self, lease: Lease, machine: Machine, seat: lan.LanEndpoint, root: Path) -> Container:
-        return Container(
-            seat.netns, machine.name, lan.NETNS / seat.netns, machine.type.cores, machine.type.memory_mb,
-            root, self._identity(lease.lease_id, machine.name), self._mounts,
-        )  # fmt: skip
-
 
 def _endpoint_of(lease_id: str, machine: Machine) -> lan.LanEndpoint:
     number = lan.endpoint_number(machine.control_address)
     return lan.lan_endpoint(lease_id, machine.name, number, machine.type.bandwidth_mbit)
 
 
-def _mount_points(folder: Path) -> list[Path]:
-    """Return mount points below the folder, innermost first."""
-    points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
-    below = [point for point in points if point.startswith(f"{folder}/")]
-    return [Path(point) for point in sorted(below, key=len, reverse=True)]
+def _begin_load(machine: Machine, cores: float) -> None:
+    with connect(machine) as remote:
+        remote.put(LOAD, LOAD_ON_MACHINE)
+        result = remote.run(["python3", LOAD_ON_MACHINE, f"{cores:g}"])
+    if result.code != 0:
+        reason = result.stderr.strip() or result.stdout.strip()
+        raise InfrastructureError(f"local: no load could be put on {machine.name}: {reason}")
+
+
+def _end_load(machine: Machine, podman: Podman, name: str) -> None:
+    """End the load from the box: a machine with such a load may refuse logins."""
+
+    def is_load(pid: int) -> bool:
+        try:
+            return LOAD_ON_MACHINE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:  # it has ended
+            return False
+
+    if survivors := processes.kill(lambda: set(filter(is_load, podman.pids(name)))):
+        raise InfrastructureError(f"local: the load on {machine.name} does not end: processes {survivors}")
 
 
 def _wait_for_ssh(started: Mapping[Machine, str], podman: Podman) -> None:
     """Wait until all answer; `started` maps machines to container ids."""
     deadline = time.monotonic() + READY_LIMIT_S
     for machine, container_id in started.items():
-        while not _answers_ssh(machine):
+        while not answers_ssh(machine, 2.0):
             is_late = time.monotonic() > deadline
             if is_late or not podman.is_running(container_id):
                 why = f"does not answer ssh after {READY_LIMIT_S:g} s" if is_late else "ended as soon as it was started"
@@ -266,11 +291,3 @@ def _wait_for_ssh(started: Mapping[Machine, str], podman: Podman) -> None:
                     f"its last words: {podman.last_words(container_id) or 'none'}"
                 )
             time.sleep(0.05)
-
-
-def _answers_ssh(machine: Machine) -> bool:
-    try:
-        with socket.create_connection((machine.control_address, machine.ssh_port), timeout=2.0) as connection:
-            return connection.recv(4).startswith(b"SSH-")
-    except OSError:
-        return False

@@ -21,22 +21,39 @@ def write_ansible_inventory(machines: Sequence[Machine], groups: Mapping[str, Se
     `joining` that do not exist yet are left out of it and of `workers`. Every machine carries its addresses and
     `machine_cores`, `machine_memory_mb`, `machine_slots`, … as host variables.
     """
-    _validate(machines, groups)
-    names = {machine.name for machine in machines}
+    names, joining = [machine.name for machine in machines], groups.get("joining", ())
+    if unknown := [group for group in groups if group not in GROUPS]:
+        raise ConfigurationError(f"inventory groups {unknown} are not known; known are {', '.join(GROUPS)}")
+    if strangers := [name for group in groups.values() for name in group if name not in (*names, *joining)]:
+        raise ConfigurationError(
+            f"inventory groups name machines {strangers} that were not acquired; acquired: {names}"
+        )
     children = {group: {"hosts": {name: None for name in groups.get(group, ()) if name in names}} for group in GROUPS}
     hosts = {machine.name: _host_vars(machine) for machine in machines}
-    replace_file(path, _yaml({"all": {"hosts": hosts, "children": children}}))
+    inventory = {"all": {"hosts": hosts, "children": children}}
+    replace_file(path, yaml.safe_dump(inventory, sort_keys=False, default_flow_style=False))
     return path
 
 
 def _host_vars(machine: Machine) -> dict[str, object]:
+    ssh_options = {
+        "UserKnownHostsFile": machine.known_hosts,
+        "GlobalKnownHostsFile": "/dev/null",
+        "StrictHostKeyChecking": "yes",
+        "IdentitiesOnly": "yes",
+        "ControlMaster": "auto",
+        "ControlPersist": "60s",
+        # The control sockets live beside the lease's key and go with it. %C is a hash: socket paths are short.
+        "ControlPath": machine.known_hosts.parent / "cm-%C",
+    }
+    words = [word for key, value in ssh_options.items() for word in ("-o", f"{key}={value}")]
     return {
         **({} if machine.ssh_user == "root" else {"ansible_become": True}),
         "ansible_host": machine.control_address,
         "ansible_port": machine.ssh_port,
         "ansible_user": machine.ssh_user,
         "ansible_ssh_private_key_file": str(machine.ssh_key),
-        "ansible_ssh_common_args": shlex.join(_ssh_options(machine)),
+        "ansible_ssh_common_args": shlex.join(words),
         "ansible_python_interpreter": PYTHON,
         "inside_address": machine.inside_address,
         "experiment_address": machine.experiment_address,
@@ -46,33 +63,3 @@ def _host_vars(machine: Machine) -> dict[str, object]:
         "machine_bandwidth_mbit": machine.type.bandwidth_mbit,
         "machine_slots": machine.type.slots,
     }
-
-
-def _ssh_options(machine: Machine) -> list[str]:
-    # The control sockets live beside the lease's key and go with it. %C is a hash: socket paths are short.
-    sockets = machine.known_hosts.parent / "cm-%C"
-    options = {
-        "UserKnownHostsFile": machine.known_hosts,
-        "GlobalKnownHostsFile": "/dev/null",
-        "StrictHostKeyChecking": "yes",
-        "IdentitiesOnly": "yes",
-        "ControlMaster": "auto",
-        "ControlPersist": "60s",
-        "ControlPath": sockets,
-    }
-    return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-
-
-def _validate(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]]) -> None:
-    names = [machine.name for machine in machines]
-    joining = groups.get("joining", ())
-    if unknown := [group for group in groups if group not in GROUPS]:
-        raise ConfigurationError(f"inventory groups {unknown} are not known; known are {', '.join(GROUPS)}")
-    if strangers := [name for group in groups.values() for name in group if name not in (*names, *joining)]:
-        raise ConfigurationError(
-            f"inventory groups name machines {strangers} that were not acquired; acquired: {names}"
-        )
-
-
-def _yaml(data: object) -> str:
-    return yaml.safe_dump(data, sort_keys=False, default_flow_style=False)

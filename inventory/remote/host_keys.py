@@ -38,9 +38,11 @@ def add_host_keys(folder: Path, names: Iterable[str], lease_id: str) -> None:
 
 def add_known_hosts(folder: Path, addresses: Mapping[str, str]) -> None:
     """Set the machines' addresses in known_hosts; other entries for these names and addresses are removed."""
-    new = [_known_hosts_line(folder, name, at) for name, at in addresses.items()]
-    others = _other_lines(folder, {*addresses, *addresses.values()})
-    replace_file(folder / "known_hosts", "".join([*others, *new]))
+    lines = _other_lines(folder, {*addresses, *addresses.values()})
+    for name, address in addresses.items():
+        kind, key, *_ = (folder / "machines" / name / "ssh_host_ed25519_key.pub").read_text().split()
+        lines.append(f"{name},{address} {kind} {key}\n")
+    replace_file(folder / "known_hosts", "".join(lines))
 
 
 def remove_known_hosts(folder: Path, names: Iterable[str]) -> None:
@@ -55,8 +57,3 @@ def _other_lines(folder: Path, hosts: set[str]) -> list[str]:
 
 def _generate(path: Path, comment: str, lease_id: str) -> None:
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)], lease_id)
-
-
-def _known_hosts_line(folder: Path, name: str, address: str) -> str:
-    kind, key, *_ = (folder / "machines" / name / "ssh_host_ed25519_key.pub").read_text().split()
-    return f"{name},{address} {kind} {key}\n"

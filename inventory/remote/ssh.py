@@ -12,16 +12,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from barograph.errors import ConfigurationError, InfrastructureError
-from inventory.errors import RemoteTimeoutError, SudoRefusedError
 
 if TYPE_CHECKING:
     import paramiko
 
     from inventory.machines import Machine
+
+
+class SudoRefusedError(ConfigurationError):
+    """The login on a machine may not `sudo` there without a password."""
+
+
+class RemoteTimeoutError(InfrastructureError):
+    """A command on a machine was still running at its time limit and was killed."""
 
 
 CONNECT_TIMEOUT_S = 10.0
@@ -70,9 +76,7 @@ class Remote(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class SshRemote:
@@ -88,12 +92,10 @@ class SshRemote:
         self._direct = as_user or machine.ssh_user == "root"
 
     def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
-        """See `Remote.run`."""
         result = self._run(argv, timeout_s)
         return Result(_text(result.stdout), _text(result.stderr), result.code)
 
     def put(self, source: Path, target: str) -> None:
-        """See `Remote.put`."""
         mode = stat.S_IMODE(source.stat().st_mode)  # a missing local file is the caller's error, not the machine's
         if self._direct:
             with self._limited(f"writing {target}", FILE_LIMIT_S), self._client.open_sftp() as sftp:
@@ -102,12 +104,9 @@ class SshRemote:
             return
         result = self._run(["sh", "-c", RECEIVE, "put", target, f"{mode:o}"], FILE_LIMIT_S, source)
         if result.code != 0:
-            raise InfrastructureError(
-                _lost_message(self._machine, f"{target} cannot be written: {_text(result.stderr)}")
-            )
+            raise _lost(self._machine, f"{target} cannot be written: {_text(result.stderr)}")
 
     def get(self, source: str, target: Path) -> None:
-        """See `Remote.get`."""
         if self._direct:
             with self._limited(f"reading {source}", FILE_LIMIT_S), self._client.open_sftp() as sftp:
                 sftp.stat(source)  # before the local file is created
@@ -117,11 +116,10 @@ class SshRemote:
         if result.code == NO_FILE:
             raise FileNotFoundError(f"{self._machine.name} has no file {source}")
         if result.code != 0:
-            raise InfrastructureError(_lost_message(self._machine, f"{source} cannot be read: {_text(result.stderr)}"))
+            raise _lost(self._machine, f"{source} cannot be read: {_text(result.stderr)}")
         target.write_bytes(result.stdout)
 
     def close(self) -> None:
-        """See `Remote.close`."""
         self._client.close()
 
     def _run(self, argv: Sequence[str], timeout_s: float, given: Path | None = None) -> _CommandOutput:
@@ -130,16 +128,18 @@ class SshRemote:
         # keeps the shell there, which turns an ending by signal into 128 + signal.
         timed_argv = ["timeout", "-k", f"{KILL_GRACE_S}", f"{timeout_s:g}", *argv]
         command = shlex.join(timed_argv if self._direct else [*SUDO, *timed_argv])
-        whole_s = timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S
-        with self._limited(f"`{shlex.join(argv)}`", whole_s), self._session() as channel:
-            channel.settimeout(whole_s)
-            result = _execute(channel, f"{command}; exit $?", given)
+        whole_s, what = timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S, f"`{shlex.join(argv)}`"
+        with self._limited(what, whole_s):
+            transport = self._client.get_transport()
+            if transport is None or not transport.is_active():
+                raise _lost(self._machine, "the connection is closed")
+            with transport.open_session(timeout=CONNECT_TIMEOUT_S) as channel:
+                channel.settimeout(whole_s)
+                result = _execute(channel, f"{command}; exit $?", given)
         if result.code in TIMED_OUT and result.elapsed_s >= timeout_s:
-            raise RemoteTimeoutError(
-                f"{self._machine.name}: `{shlex.join(argv)}` still ran after {timeout_s:g} s and was killed"
-            )
+            raise RemoteTimeoutError(f"{self._machine.name}: {what} still ran after {timeout_s:g} s and was killed")
         if result.code < 0:
-            raise InfrastructureError(_lost_message(self._machine, f"the connection ended during `{shlex.join(argv)}`"))
+            raise _lost(self._machine, f"the connection ended during {what}")
         if not self._direct and (why := sudo_refusal(result.code, _text(result.stderr))):
             raise SudoRefusedError(
                 f"{self._machine.name}: user {self._machine.ssh_user} may not become root ({why}); install sudo there "
@@ -159,105 +159,86 @@ class SshRemote:
         timer = threading.Timer(limit_s, end)
         timer.daemon = True
         timer.start()
+        cause: InfrastructureError | None = None
         try:
-            with _SshErrors(self._machine):
+            with _ssh_errors(self._machine):
                 yield
         except InfrastructureError as error:
             if not expiry.is_set():
                 raise
-            raise self._late_error(what, limit_s) from error
+            cause = error
         finally:
             timer.cancel()
         if expiry.is_set():
-            raise self._late_error(what, limit_s)
-
-    def _late_error(self, what: str, limit_s: float) -> RemoteTimeoutError:
-        return RemoteTimeoutError(
-            f"{self._machine.name}: {what} was not over after {limit_s:g} s, and the machine does not answer; the"
-            " connection was closed"
-        )
-
-    def _session(self) -> paramiko.Channel:
-        transport = self._client.get_transport()
-        if transport is None or not transport.is_active():
-            raise InfrastructureError(_lost_message(self._machine, "the connection is closed"))
-        return transport.open_session(timeout=CONNECT_TIMEOUT_S)
+            raise RemoteTimeoutError(
+                f"{self._machine.name}: {what} was not over after {limit_s:g} s, and the machine does not answer; the"
+                " connection was closed"
+            ) from cause
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def connect(machine: Machine, *, as_user: bool = False) -> SshRemote:
     """Log in with the lease's key; InfrastructureError if the machine is silent or shows another host key."""
     import paramiko
+    from paramiko.pkey import UnknownKeyType
 
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
     try:
-        with _SshErrors(machine):
+        with _ssh_errors(machine):
             client.load_host_keys(str(machine.known_hosts))
+            try:  # here: paramiko tries each kind of key, and its last message hides that a key was refused
+                key = paramiko.PKey.from_path(machine.ssh_key)
+            except (ValueError, TypeError, paramiko.SSHException, UnknownKeyType) as error:
+                raise ConfigurationError(
+                    f"{machine.ssh_key}: not a private key that can be used without a passphrase ({error}); name"
+                    " another, or take the passphrase off a copy"
+                ) from error
             client.connect(
-                machine.control_address, machine.ssh_port, machine.ssh_user, pkey=_private_key(machine.ssh_key),
-                timeout=REACH_TIMEOUT_S, banner_timeout=CONNECT_TIMEOUT_S, auth_timeout=CONNECT_TIMEOUT_S,
-                allow_agent=False, look_for_keys=False,
+                machine.control_address, machine.ssh_port, machine.ssh_user, pkey=key, timeout=REACH_TIMEOUT_S,
+                banner_timeout=CONNECT_TIMEOUT_S, auth_timeout=CONNECT_TIMEOUT_S, allow_agent=False,
+                look_for_keys=False,
             )  # fmt: skip
-            _send_at_once(client)
+            transport = client.get_transport()
+            assert transport is not None and isinstance(transport.sock, socket.socket), "it is connected, by TCP"
+            # Without Nagle's algorithm, as ssh does: the end of a command and the begin of the next are two small
+            # packets, of which the second would wait until the first is acknowledged, which takes an idle peer 40 ms.
+            transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
         client.close()
         raise
     return SshRemote(machine, client, as_user=as_user)
 
 
-def _send_at_once(client: paramiko.SSHClient) -> None:
-    """Disable Nagle's algorithm, as ssh does: the end of a command and the begin of the next are two small packets, and
-    by default the second waits until the first is acknowledged, which takes an idle peer 40 ms.
-    """
-    transport = client.get_transport()
-    assert transport is not None and isinstance(transport.sock, socket.socket), "it is connected, by TCP"
-    transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def answers_ssh(machine: Machine, timeout_s: float) -> bool:
+    """Return True if the machine speaks ssh: a frozen one still accepts connections."""
+    try:
+        with socket.create_connection((machine.control_address, machine.ssh_port), timeout_s) as connection:
+            return connection.recv(4).startswith(b"SSH-")
+    except OSError:
+        return False
 
 
-def _private_key(path: Path) -> paramiko.PKey:
-    """Read the key here: paramiko tries each kind of key, and its last message hides that a key was refused."""
+@contextmanager
+def _ssh_errors(machine: Machine) -> Iterator[None]:
+    """Turn any exception of ssh and sockets into an InfrastructureError that names the machine."""
     import paramiko
-    from paramiko.pkey import UnknownKeyType
 
     try:
-        return paramiko.PKey.from_path(path)
-    except (ValueError, TypeError, paramiko.SSHException, UnknownKeyType) as error:
-        raise ConfigurationError(
-            f"{path}: not a private key that can be used without a passphrase ({error}); name another, or take the "
-            "passphrase off a copy"
-        ) from error
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, EOFError, paramiko.SSHException) as error:
+        raise _lost(machine, str(error) or type(error).__name__) from error
 
 
-class _SshErrors:
-    """Turn any exception of ssh and sockets into an InfrastructureError that names the machine."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        import paramiko
-
-        if isinstance(error, FileNotFoundError):
-            return
-        if isinstance(error, OSError | EOFError | paramiko.SSHException):
-            raise InfrastructureError(_lost_message(self._machine, str(error) or type(error).__name__)) from error
-
-
-def _lost_message(machine: Machine, why: str) -> str:
-    return (
+def _lost(machine: Machine, why: str) -> InfrastructureError:
+    return InfrastructureError(
         f"{machine.name} ({machine.ssh_user}@{machine.control_address}:{machine.ssh_port}) does not answer: {why}; "
         "if nobody stopped it on purpose, release the machines and start again"
     )
@@ -295,25 +276,20 @@ def _execute(channel: paramiko.Channel, command: str, given: Path | None) -> _Co
     reader = threading.Thread(target=read_stderr, daemon=True)
     reader.start()
     if given is not None:
-        _feed(channel, given)
+        try:
+            with given.open("rb") as file:
+                while piece := file.read(65536):
+                    channel.sendall(piece)
+            channel.shutdown_write()
+        except OSError:
+            if not channel.exit_status_ready():  # one that ends before it has read everything says why by its code
+                raise
     stdout = b"".join(iter(lambda: channel.recv(65536), b""))
     reader.join()  # it ends with the channel, which has a limit
     if errors:
         raise errors[0]
     code = channel.recv_exit_status()
     return _CommandOutput(stdout, b"".join(stderr), code, time.monotonic() - start)
-
-
-def _feed(channel: paramiko.Channel, given: Path) -> None:
-    """Send the command's input; a command that ends before it has read everything says why by its code."""
-    try:
-        with given.open("rb") as file:
-            while piece := file.read(65536):
-                channel.sendall(piece)
-        channel.shutdown_write()
-    except OSError:
-        if not channel.exit_status_ready():
-            raise
 
 
 def _text(output: bytes) -> str:

@@ -57,7 +57,17 @@ def assemble_home(cache: Path, log: Log) -> Path:
         raise ConfigurationError("mvn is not installed; it fetches Storm. Install it with: apt-get install maven")
     log(f"Storm home: fetching Storm {storm_version()} from Maven Central")
     with atomic_folder(home) as draft:
-        _fill(draft)
+        for folder in ("bin", "extlib", "extlib-daemon", "cds", "log4j2", "lib-flux", "supervisor-java/bin"):
+            (draft / folder).mkdir(parents=True)
+        for profile in ("lib", "lib-worker"):
+            goal = f"{DEPENDENCY_PLUGIN}:3.8.1:copy-dependencies"
+            _maven(goal, "-P", profile, "-DincludeScope=runtime", f"-DoutputDirectory={draft / profile}")
+        flux = f"org.apache.storm:flux-core:{storm_version()}"
+        jar = draft / "lib-flux" / f"flux-core-{storm_version()}.jar"
+        _maven(f"{OLD_DEPENDENCY_PLUGIN}:get", f"-Dartifact={flux}", "-Dtransitive=false", f"-Ddest={jar}")
+        for name, place in FILE_PLACES.items():
+            shutil.copy2(FILES / name, draft / place)
+        _write_version(draft, fingerprint(_inputs(), str(LAYOUT)))
     log(f"Storm home: {home}")
     return home
 
@@ -128,7 +138,11 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     try:
         yield draft
         draft.chmod(0o755)
-        _rename_or_yield_to(draft, folder)
+        try:
+            draft.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was quicker, with the same contents
+                raise
     finally:
         remove_tree(draft)
 
@@ -158,33 +172,6 @@ def _place_jars(jars: Sequence[Path], folder: Path) -> None:
     folder.mkdir()
     for jar in jars:
         shutil.copy2(jar, folder / jar.name)
-
-
-def _rename_or_yield_to(unfinished: Path, folder: Path) -> None:
-    try:
-        unfinished.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # else another process was quicker, with the same contents
-            raise
-
-
-def _fill(home: Path) -> None:
-    for folder in ("bin", "extlib", "extlib-daemon", "cds", "log4j2", "lib-flux", "supervisor-java/bin"):
-        (home / folder).mkdir(parents=True)
-    for profile in ("lib", "lib-worker"):
-        _maven(
-            f"{DEPENDENCY_PLUGIN}:3.8.1:copy-dependencies",
-            "-P",
-            profile,
-            "-DincludeScope=runtime",
-            f"-DoutputDirectory={home / profile}",
-        )
-    flux = f"org.apache.storm:flux-core:{storm_version()}"
-    jar = home / "lib-flux" / f"flux-core-{storm_version()}.jar"
-    _maven(f"{OLD_DEPENDENCY_PLUGIN}:get", f"-Dartifact={flux}", "-Dtransitive=false", f"-Ddest={jar}")
-    for name, place in FILE_PLACES.items():
-        shutil.copy2(FILES / name, home / place)
-    _write_version(home, fingerprint(_inputs(), str(LAYOUT)))
 
 
 def _inputs() -> list[Path]:

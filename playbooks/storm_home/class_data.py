@@ -14,12 +14,9 @@ import subprocess
 import tempfile
 import time
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from barograph.errors import ConfigurationError
-from playbooks.errors import TrainingFailed
+from barograph.errors import BarographError, ConfigurationError
 from playbooks.storm_home import commands
 from playbooks.storm_home.assemble import FILES, Log, atomic_folder, fingerprint
 
@@ -31,6 +28,12 @@ SECONDS = 4  # of work before the topology is killed
 TIMEOUT_S = 300
 PORTS = {"zookeeper": 2181, "nimbus": 6627, "supervisor": 6628}
 WORKERS = 3
+
+
+class TrainingFailed(BarographError):
+    """No class data archive was produced; Storm runs without, only slower to start."""
+
+    blame = "infrastructure"
 
 
 def train_archives(home: Path, rootfs: Path, cache: Path, log: Log) -> Path:
@@ -45,10 +48,7 @@ def train_archives(home: Path, rootfs: Path, cache: Path, log: Log) -> Path:
         return archives
     log("Storm home: training class data archives")
     began = time.monotonic()
-    with (
-        atomic_folder(archives) as draft,
-        tempfile.TemporaryDirectory(prefix="barograph-cds-", dir=cache) as scratch,
-    ):
+    with atomic_folder(archives) as draft, tempfile.TemporaryDirectory(prefix="barograph-cds-", dir=cache) as scratch:
         _prepare_scratch(Path(scratch), home)
         _run_inside(rootfs, home, Path(scratch))
         for name in ARCHIVES:
@@ -70,19 +70,12 @@ def java_build(rootfs: Path) -> str:
 def _prepare_scratch(scratch: Path, home: Path) -> None:
     for folder in ("root", "upper", "work", "training/conf", "training/logs", "training/lists", "training/out"):
         (scratch / folder).mkdir(parents=True)
-    training = scratch / "training"
+    training, conf = scratch / "training", f"{PLACE}/conf"
     for file in TRAINING.iterdir():
         shutil.copy2(file, training)
     with zipfile.ZipFile(training / "empty.jar", "w") as jar:
         jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n\n")
-    (training / "conf" / "storm.yaml").write_text(json.dumps(_storm_yaml()))
-    zookeeper = f"dataDir={PLACE}/zookeeper\nclientPort={PORTS['zookeeper']}\nadmin.enableServer=false\n"
-    (training / "conf" / "zoo.cfg").write_text(zookeeper)
-    (training / "spec.json").write_text(json.dumps(_spec(home)))
-
-
-def _storm_yaml() -> dict[str, Any]:
-    return {
+    storm_yaml = {
         "storm.zookeeper.servers": ["localhost"],
         "nimbus.seeds": ["localhost"],
         "storm.local.dir": f"{PLACE}/state",
@@ -98,10 +91,9 @@ def _storm_yaml() -> dict[str, Any]:
         "supervisor.worker.shutdown.sleep.secs": 10,  # a worker writes its list of classes when it ends by itself
         "worker.childopts": commands.worker_childopts(MEMORY_MB, WORKERS),
     }
-
-
-def _spec(home: Path) -> dict[str, Any]:
-    conf = f"{PLACE}/conf"
+    (training / "conf" / "storm.yaml").write_text(json.dumps(storm_yaml))
+    zookeeper = f"dataDir={PLACE}/zookeeper\nclientPort={PORTS['zookeeper']}\nadmin.enableServer=false\n"
+    (training / "conf" / "zoo.cfg").write_text(zookeeper)
     names: tuple[commands.Daemon, ...] = ("zookeeper", "nimbus", "supervisor")
     daemons = {
         name: {
@@ -110,7 +102,7 @@ def _spec(home: Path) -> dict[str, Any]:
         }
         for name in names
     }
-    return {
+    spec = {
         "java": "/usr/bin/java",
         "daemons": daemons,
         "ports": PORTS,
@@ -120,6 +112,7 @@ def _spec(home: Path) -> dict[str, Any]:
         "kill": commands.tool_command("KillTopology", ["training", "-w", "0"], conf=conf),
         "class_paths": {name: class_path(home, name) for name in ARCHIVES},
     }
+    (training / "spec.json").write_text(json.dumps(spec))
 
 
 def class_path(home: Path, archive: str) -> str:
@@ -148,24 +141,17 @@ def _run_inside(rootfs: Path, home: Path, scratch: Path) -> None:
         f"exec chroot {root} /usr/bin/python3 {PLACE}/train.py",
     ]
     flags = ["--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--propagation=private"]
-    process = _run_command(["unshare", *flags, "sh", "-ec", "\n".join(script)])
-    if process.returncode != 0:
-        raise TrainingFailed(f"training class data archives failed: {_failure_text(process, scratch / 'training')}")
-
-
-def _run_command(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+    environment, what = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}, "training class data archives"
     try:
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd="/"
-        )
+        process = subprocess.run(
+            ["unshare", *flags, "sh", "-ec", "\n".join(script)], env=environment, capture_output=True, text=True,
+            timeout=TIMEOUT_S, check=False, cwd="/",
+        )  # fmt: skip
     except subprocess.TimeoutExpired as expired:
-        raise TrainingFailed(f"training class data archives took more than {TIMEOUT_S} s") from expired
-
-
-def _failure_text(done: subprocess.CompletedProcess[str], training: Path) -> str:
-    """Return the driver's last line, and the last line of each daemon with output."""
-    lines = (done.stderr or done.stdout).strip().splitlines()[-1:]
-    for output in sorted(training.glob("*.out")):
-        lines += [f"{output.stem}: {line}" for line in output.read_text(errors="replace").splitlines()[-1:]]
-    return "; ".join(lines) or f"exit code {done.returncode}"
+        raise TrainingFailed(f"{what} took more than {TIMEOUT_S} s") from expired
+    if process.returncode != 0:
+        # The driver's last line, and the last line of each daemon with output.
+        lines = (process.stderr or process.stdout).strip().splitlines()[-1:]
+        for output in sorted((scratch / "training").glob("*.out")):
+            lines += [f"{output.stem}: {line}" for line in output.read_text(errors="replace").splitlines()[-1:]]
+        raise TrainingFailed(f"{what} failed: {'; '.join(lines) or f'exit code {process.returncode}'}")

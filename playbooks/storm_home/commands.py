@@ -7,7 +7,7 @@ A command is `<home>/bin/run <archive> <class path after the libraries> <flags b
 Storm's resource-aware scheduler places by declared numbers alone, and Storm's defaults (a tenth of a core and 128 MB an
 executor) do not fit machines of a fifth of a core. A machine declares its real resources; an executor without numbers
 in its topology declares an equal share of a slot of the smallest machine. The scheduler fills one machine before it
-takes the next, so the fewer executors are to share a slot (the setting `storm_executors_per_slot`), the further they
+takes the next, so the fewer executors are to share a slot (EXECUTORS_PER_SLOT), the further they
 are spread. No other scheduler reads this.
 """
 
@@ -45,7 +45,7 @@ TOOL_FLAGS = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 def jvm_flags(daemon: Daemon, memory_mb: int) -> list[str]:
     """Return heap and, on a small machine, lean flags. `memory_mb` is the machine's memory limit."""
     divisor, least, most = HEAP_MB[daemon]
-    return [_heap(memory_mb // divisor, least, most), *_lean(memory_mb)]
+    return [f"-Xmx{min(max(memory_mb // divisor, least), most)}m", *_lean(memory_mb)]
 
 
 def worker_childopts(memory_mb: int, slots: int) -> str:
@@ -59,46 +59,38 @@ def worker_heap_mb(memory_mb: int, slots: int) -> int:
     return min(max(memory_mb // (4 * slots), least), most)
 
 
-def daemon_command(
-    daemon: Daemon, memory_mb: int, *, home: str = HOME, conf: str = CONF, logs: str = LOGS
-) -> list[str]:
+def daemon_command(daemon: Daemon, memory_mb: int, *, conf: str = CONF, logs: str = LOGS) -> list[str]:
     """Return the argument vector that starts `daemon` in the foreground; ZooKeeper reads `<conf>/zoo.cfg`."""
     properties = {
         "daemon.name": daemon,
-        "storm.home": home,
+        "storm.home": HOME,
         "storm.log.dir": logs,
         "logfile.name": f"{daemon}.log",
-        "log4j.configurationFile": f"{home}/log4j2/cluster.xml",
+        "log4j.configurationFile": f"{HOME}/log4j2/cluster.xml",
         "Log4jContextSelector": "org.apache.logging.log4j.core.selector.BasicContextSelector",
         "java.library.path": "/usr/lib",
     }
     defines = [f"-D{key}={value}" for key, value in properties.items()]
     arguments = [f"{conf}/zoo.cfg"] if daemon == "zookeeper" else []
-    return [f"{home}/bin/run", daemon, conf, *jvm_flags(daemon, memory_mb), *defines, MAIN_CLASS[daemon], *arguments]
+    return [f"{HOME}/bin/run", daemon, conf, *jvm_flags(daemon, memory_mb), *defines, MAIN_CLASS[daemon], *arguments]
 
 
-def environment(daemon: Daemon, *, home: str = HOME, conf: str = CONF) -> dict[str, str]:
+def environment(daemon: Daemon, *, conf: str = CONF) -> dict[str, str]:
     """Return a daemon's environment. The supervisor's JAVA_HOME has a wrapper that starts workers without LogWriter."""
     shared = {"STORM_CONF_DIR": conf, "MALLOC_ARENA_MAX": "1"}
-    return {**shared, "JAVA_HOME": f"{home}/supervisor-java"} if daemon == "supervisor" else shared
+    return {**shared, "JAVA_HOME": f"{HOME}/supervisor-java"} if daemon == "supervisor" else shared
 
 
-def flux_command(
-    jar: str, yaml: str, *, home: str = HOME, conf: str = CONF, arguments: Sequence[str] = ()
-) -> list[str]:
-    """Submit the Flux topology in `yaml`, made of the classes in `jar`; `arguments` are further ones of Flux."""
-    run = [f"{home}/bin/run", "flux", f"{jar}:{conf}", *TOOL_FLAGS, f"-Dstorm.home={home}", f"-Dstorm.jar={jar}"]
-    return [*run, "org.apache.storm.flux.Flux", "--remote", *arguments, yaml]
+def flux_command(jar: str, yaml: str, *, conf: str = CONF) -> list[str]:
+    """Submit the Flux topology in `yaml`, made of the classes in `jar`."""
+    run = [f"{HOME}/bin/run", "flux", f"{jar}:{conf}", *TOOL_FLAGS, f"-Dstorm.home={HOME}", f"-Dstorm.jar={jar}"]
+    return [*run, "org.apache.storm.flux.Flux", "--remote", yaml]
 
 
-def tool_command(tool: str, arguments: Sequence[str], *, home: str = HOME, conf: str = CONF) -> list[str]:
+def tool_command(tool: str, arguments: Sequence[str], *, conf: str = CONF) -> list[str]:
     """Run one of `org.apache.storm.command.*`, such as KillTopology with `["star", "-w", "0"]`."""
-    run = [f"{home}/bin/run", "flux", conf, *TOOL_FLAGS, f"-Dstorm.home={home}"]
+    run = [f"{HOME}/bin/run", "flux", conf, *TOOL_FLAGS, f"-Dstorm.home={HOME}"]
     return [*run, f"org.apache.storm.command.{tool}", *arguments]
-
-
-def _heap(wanted_mb: int, least: int, most: int) -> str:
-    return f"-Xmx{min(max(wanted_mb, least), most)}m"
 
 
 def _lean(memory_mb: int) -> list[str]:

@@ -15,7 +15,6 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -72,21 +71,16 @@ def java_of_class_data(home: Path) -> str:
 def _parcel(home: Path, part: str, files: list[Path], store: Path) -> Parcel:
     name = f"{part}-{_fingerprint(home, files)}.tar.gz"
     archive, facts = store / name, store / f"{name}.json"
-    digest_and_size = _read_facts(facts) if archive.is_file() else None
-    if digest_and_size is None:
-        _pack(home, files, archive, COMPRESSION[part])
-        digest_and_size = _digest(archive), archive.stat().st_size
-        with atomic_save(facts, part_file=f".{facts.name}.partial", overwrite_part=True) as file:
-            file.write(json.dumps({"sha256": digest_and_size[0], "size": digest_and_size[1]}).encode())
-    return Parcel(name, str(archive), *digest_and_size, java_of_class_data(home) if part == "classes" else "")
-
-
-def _read_facts(facts: Path) -> tuple[str, int] | None:
-    """Return digest and size of the archive; None where they are missing, or damaged."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        document = json.loads(facts.read_text())
-        return str(document["sha256"]), int(document["size"])
-    return None
+    java = java_of_class_data(home) if part == "classes" else ""
+    with suppress(OSError, ValueError, KeyError, TypeError):  # they are missing, or damaged
+        if archive.is_file():
+            document = json.loads(facts.read_text())
+            return Parcel(name, str(archive), str(document["sha256"]), int(document["size"]), java)
+    _pack(home, files, archive, COMPRESSION[part])
+    parcel = Parcel(name, str(archive), _digest(archive), archive.stat().st_size, java)
+    with atomic_save(facts, part_file=f".{facts.name}.partial", overwrite_part=True) as file:
+        file.write(json.dumps({"sha256": parcel.sha256, "size": parcel.size}).encode())
+    return parcel
 
 
 def _fingerprint(home: Path, files: list[Path]) -> str:
@@ -102,28 +96,27 @@ def _stamp(file: Path) -> tuple[int, int]:
 def _pack(home: Path, files: list[Path], archive: Path, effort: int) -> None:
     with tempfile.NamedTemporaryFile(dir=archive.parent, prefix=f".{archive.name}-", delete=False) as draft:
         partial = Path(draft.name)
+    first: dict[str, str] = {}
     try:
         with tarfile.open(partial, "w:gz", compresslevel=effort) as tar:
-            for member, file in _members(home, files):
-                with file.open("rb") if member.isreg() else Path("/dev/null").open("rb") as content:
-                    tar.addfile(member, content if member.isreg() else None)
+            for file in files:
+                member = tarfile.TarInfo(str(file.relative_to(home)))
+                size, member.mtime = _stamp(file)
+                member.mode = 0o755 if file.is_dir() or file.stat().st_mode & 0o100 else 0o644
+                if file.is_dir():
+                    member.type = tarfile.DIRTYPE
+                    tar.addfile(member)
+                elif (twin := first.setdefault(_digest(file), member.name)) != member.name:
+                    member.type, member.linkname = tarfile.LNKTYPE, twin
+                    tar.addfile(member)
+                else:
+                    member.size = size
+                    with file.open("rb") as content:
+                        tar.addfile(member, content)
         partial.chmod(0o644)
         partial.rename(archive)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _members(home: Path, files: list[Path]) -> Iterator[tuple[tarfile.TarInfo, Path]]:
-    first: dict[str, str] = {}
-    for file in files:
-        member = tarfile.TarInfo(str(file.relative_to(home)))
-        member.size, member.mtime = _stamp(file)
-        member.mode = 0o755 if file.is_dir() or file.stat().st_mode & 0o100 else 0o644
-        if file.is_dir():
-            member.type, member.size = tarfile.DIRTYPE, 0
-        elif (twin := first.setdefault(_digest(file), member.name)) != member.name:
-            member.type, member.linkname, member.size = tarfile.LNKTYPE, twin, 0
-        yield member, file
 
 
 def _digest(file: Path) -> str:

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
-from inventory.errors import RemoteTimeoutError
 from inventory.leases import registry
 from inventory.leases.reaper import reap
 from inventory.machines import Machine, MachineRequest
-from inventory.remote.ssh import Remote
+from inventory.remote.ssh import Remote, RemoteTimeoutError
 from inventory.simulated import SimulatedTestbed
 from inventory.testbed import SupportsSweep
 from tests.contract.sites import SMALL, WANTED, Site, gone

@@ -15,8 +15,7 @@ from typing import Any
 
 from barograph.child_processes import ChildProcess
 from barograph.settings import ROOT
-from tests.support.cloud.cloud import Cloud
-from tests.support.cloud.leaks import NO_WAY
+from tests.support.cloud.cloud import NO_WAY, Cloud
 
 DAG, OTHER = "stela.star", "stela.linear"
 PACE = 0.05  # real seconds for one of the fake testbed

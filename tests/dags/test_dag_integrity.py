@@ -16,7 +16,7 @@ from barograph.plan.durations import longest_run_s, step_limit
 from barograph.plan.experiment import load, names
 from barograph.settings import ROOT
 from inventory.ec2.options import Ec2Options
-from inventory.emulab.options import ClassicOptions, PortalOptions
+from inventory.emulab.access import ClassicOptions, PortalOptions
 from inventory.existing.hosts import ExistingOptions
 from inventory.testbed import FILE_ONLY_OPTIONS
 

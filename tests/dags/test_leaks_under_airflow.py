@@ -32,7 +32,7 @@ from tests.support.postgres import Postgres
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.long]  # an Airflow with all its parts, on a busy box
 
 
-# Airflow does the same to a lease of either; tests/support/cloud/test_leaks.py has what a dead harness leaves there.
+# Airflow does the same to a lease of either; unit/inventory/ec2/test_interrupted.py: what a dead one leaves.
 @pytest.fixture(scope="module", params=["fake", "ec2"])
 def site(request: pytest.FixtureRequest) -> Site:
     if request.param == "fake":

@@ -16,7 +16,7 @@ from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import MACHINE_TYPES, Machine, MachineRequest
 from inventory.remote.ansible_inventory import write_ansible_inventory
-from inventory.remote.ssh import Remote
+from inventory.remote.ssh import Remote, connect
 from playbooks import cluster
 from scheduler_plugins.service.run_snapshot import RunSnapshot
 from tests.support.short_folder import short_folder
@@ -40,11 +40,11 @@ class Site:
             return remote.run(argv).stdout
 
     def connect(self, machine: Machine) -> Remote:
-        return self.testbed.connect(machine)
+        return connect(machine)
 
     def deploy(self) -> int:
         """How much it changed."""
-        return cluster.deploy(self.inventory, self.directory, self.home, {}).changed
+        return cluster.deploy(self.inventory, self.directory, self.home).changed
 
     def pid(self, machine: str, program: str) -> int:
         return int(self.run(machine, "supervisorctl", "pid", program))

@@ -64,7 +64,7 @@ class Borrowed:
 
     def deploy(self) -> int:
         cluster.certificate(self.inventory, self.directory)
-        return cluster.deploy(self.inventory, self.directory, self.home, {}).changed
+        return cluster.deploy(self.inventory, self.directory, self.home).changed
 
     def pid(self, machine: str, program: str) -> str:
         return self.there.sh(machine, f"supervisorctl pid {program}").strip()

@@ -18,7 +18,7 @@ from inventory.leases.registry import Lease
 from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine, MachineRequest, MachineType
-from inventory.remote.ssh import Remote
+from inventory.remote.ssh import Remote, connect
 from tests.support.short_folder import short_folder
 
 pytestmark = pytest.mark.integration
@@ -62,7 +62,7 @@ def lease(state: Path) -> Lease:
 
 
 def _remote(machine: Machine) -> Remote:
-    return LocalTestbed().connect(machine)
+    return connect(machine)
 
 
 def _output(machine: Machine, *argv: str) -> str:

@@ -4,7 +4,5 @@ trouble     what goes wrong, as data                    query       EC2's query 
 gaps        what EC2 does and moto does not             front       before moto: counts, refuses, delays
 machine     one instance as an emulated machine         hypervisor  makes the machines follow the instances
 serve       the cloud's own process                     cloud       its handle for tests
-leaks       a harness killed at random moments, and what it leaves
 unmanned    the cloud without machines as a testbed, with the Storm of the fakes
-short_star  `barograph` with the shortest experiment on rented machines
 """

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 END_LIMIT_S = 300.0
+NO_WAY: dict[str, object] = {"ingress_from": "192.0.2.1/32"}  # there are no machines to reach
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from inventory import TESTBEDS
+from inventory.ec2.options import Ec2Timing
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.machines import Machine
 from inventory.testbed import Place
-from tests.support.cloud.life import QUICK
 
+QUICK = Ec2Timing(poll_s=0.1, relist_s=0.5, lag_s=3.0)
 SETTINGS = "from tests.support.cloud.unmanned import arrange\n\narrange()\n__all__ = ()\n"
 
 

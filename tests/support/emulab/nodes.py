@@ -3,8 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from inventory.errors import RemoteTimeoutError
-from inventory.remote.ssh import Result
+from inventory.remote.ssh import RemoteTimeoutError, Result
 from tests.support.emulab.ssh_server import Run, SshServer
 from tests.support.fakes.testbed import FakeMachine, FakeRemote
 from tests.support.ports import free_port

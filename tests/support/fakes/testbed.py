@@ -9,12 +9,11 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from barograph.errors import CapacityError, InfrastructureError
-from inventory.errors import RemoteTimeoutError
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
-from inventory.memory import MachineInMemory, MemoryTestbed
-from inventory.remote.ssh import Remote, Result
+from inventory.remote.ssh import Remote, RemoteTimeoutError, Result
+from inventory.simulated import MachineInMemory, MemoryTestbed
 from inventory.testbed import PriceEstimate, TestbedOptions, read_options
 
 PRICES_OF = "2026-11-21"
@@ -157,7 +156,7 @@ class FakeTestbed(MemoryTestbed[FakeMachine]):
         return tuple(name for name in registry.lease_machines(lease) if name in self._recalled)
 
     def connect(self, machine: Machine) -> Remote:
-        """See `SupportsConnect.connect`; a released machine does not answer, nor one that crashed; files are kept."""
+        """Connect to a machine that neither crashed nor was released."""
         fake = self._find(machine)
         if fake is None or not fake.alive:
             raise InfrastructureError(f"{machine.name} (fake) does not answer: no route to host")

@@ -73,7 +73,7 @@ def test_whoever_speaks_in_clear_is_not_answered_and_the_others_are(tmp_path: Pa
 def test_the_probe_posts_over_tls(tmp_path: Path) -> None:
     folder = with_certificate(tmp_path / "ours", "127.0.0.1")
     with serving(folder, cluster.token(folder)) as port:
-        service = probe.Service(f"https://127.0.0.1:{port}", cluster.token(folder), str(folder / "service.crt"))
+        service = probe.SampleSink(f"https://127.0.0.1:{port}", cluster.token(folder), str(folder / "service.crt"))
         service.take('{"machine": "m1", "t": 1.0, "dt_s": 1.0, "cpu_cores": 0.1}')
         service.post()
         assert service.waiting == [] and not service.silent

@@ -19,10 +19,7 @@ def test_costs_are_laid_over_those_that_were_fitted() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (
-            {"costs": {"hops": 1.0}},
-            "testbed.options.simulated.costs: 'hops' is unknown; known are fetch_s",
-        ),
+        ({"costs": {"hops": 1.0}}, "testbed.options.simulated.costs: 'hops' is unknown; known are fetch_s"),
         (
             {"costs": {"hop_ms": -1.0}},
             "testbed.options.simulated.costs: hop_ms is -1.0; allowed is a number, 0 or above",

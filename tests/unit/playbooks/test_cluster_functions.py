@@ -18,8 +18,7 @@ import yaml
 
 from barograph.errors import ConfigurationError, DiskFull
 from playbooks import clock, cluster
-from playbooks.errors import MachineUnknown, PlayFailed
-from playbooks.runner import PlayResult, TaskResult
+from playbooks.runner import MachineUnknown, PlayFailed, PlayResult, TaskResult
 
 HOST = {"ansible_host": "127.0.0.1", "ansible_port": 22, "ansible_user": "root"}
 
@@ -73,11 +72,6 @@ def test_a_certificate_is_for_the_masters_addresses_and_made_again_for_others(tm
     assert cluster.certificate(inventory, tmp_path / "cluster").read_bytes() == first
     inventory_of_a_master(inventory, "192.0.2.11", "10.0.0.10")
     assert cluster.certificate(inventory, tmp_path / "cluster").read_bytes() != first
-
-
-def test_an_unknown_setting_is_named_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"storm_heap .*storm_scheduler"):
-        cluster.deploy(tmp_path / "inventory", tmp_path, tmp_path, {"storm_heap": 1})
 
 
 def test_the_delivery_is_the_same_bytes_for_the_same_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,9 +166,9 @@ def test_a_switch_changes_nimbus_and_the_service_alone(tmp_path: Path, deployed:
     inventory, theirs = tmp_path / "inventory", tmp_path / "tree"
     (theirs / "scheduler_plugins" / "service").mkdir(parents=True)
     (theirs / "scheduler_plugins" / "service" / "server.py").touch()
-    cluster.deploy(inventory, tmp_path, tmp_path / "one", {})
-    cluster.switch(inventory, tmp_path, tmp_path / "two", {}, theirs)
-    cluster.switch(inventory, tmp_path, tmp_path / "one", {})
+    cluster.deploy(inventory, tmp_path, tmp_path / "one")
+    cluster.switch(inventory, tmp_path, tmp_path / "two", theirs)
+    cluster.switch(inventory, tmp_path, tmp_path / "one")
     first, other, back = deployed
     assert [each["playbook"] for each in deployed] == ["deploy", "switch", "switch"]
     differs = {key for key in first if first[key] != other[key]}
@@ -185,9 +179,9 @@ def test_a_switch_changes_nimbus_and_the_service_alone(tmp_path: Path, deployed:
 def test_a_switch_back_brings_what_was_deployed_whatever_is_here_now(
     tmp_path: Path, deployed: list[dict[str, Any]]
 ) -> None:
-    cluster.deploy(tmp_path / "inventory", tmp_path, tmp_path / "one", {})
+    cluster.deploy(tmp_path / "inventory", tmp_path, tmp_path / "one")
     cluster.TOPOLOGIES.write_text("built anew since")
-    cluster.switch(tmp_path / "inventory", tmp_path, tmp_path / "one", {})
+    cluster.switch(tmp_path / "inventory", tmp_path, tmp_path / "one")
     cluster.extend(tmp_path / "inventory", tmp_path, ["m1"], tmp_path / "one")
     assert len({each["delivery_digest"] for each in deployed}) == 1
 
@@ -202,9 +196,7 @@ def test_another_library_is_told_from_another_bridge(tmp_path: Path, deployed: l
 def fake_play(files: dict[str, dict[str, str]], missing: str = "") -> Any:
     """A `play` that fetches these files, by machine."""
 
-    def play(
-        playbook: str, inventory: Path, variables: dict[str, Any], directory: Path, on_event: object
-    ) -> PlayResult:
+    def play(playbook: str, inventory: Path, variables: dict[str, Any], directory: Path) -> PlayResult:
         for machine, held in files.items():
             if machine not in variables["machines"]:
                 continue
@@ -233,12 +225,7 @@ def test_a_record_has_its_files_in_their_places(
     log = "workers-artifacts/star-1/6700/worker.log"
     held = {
         "master": {"./decisions.jsonl": "d", "./nimbus.log": "n", "./bridge.jsonl": ""},
-        "m1": {
-            "./workers/m1-6700-1763.avro": "w",
-            "./machines/m1.jsonl": "p",
-            f"./{log}": "l",
-            "../../escape": "x",
-        },
+        "m1": {"./workers/m1-6700-1763.avro": "w", "./machines/m1.jsonl": "p", f"./{log}": "l", "../../escape": "x"},
     }
     monkeypatch.setattr(cluster, "play", fake_play(held))
     collected = cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")

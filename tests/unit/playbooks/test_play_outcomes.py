@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from playbooks import errors, runner
+from barograph.errors import DiskFull
+from playbooks import runner
 
 PLAYBOOKS = Path(runner.__file__).parent
 
@@ -26,65 +27,36 @@ def results(*events: dict[str, Any]) -> list[runner.TaskResult]:
     return [result for result in map(runner.task_result, events) if result]
 
 
-def test_an_unreachable_machine_is_infrastructure_even_after_another_failure() -> None:
-    told = results(
-        event("runner_on_failed", "Submit the topology with Flux", "master", msg="no", stderr="x"),
-        event("runner_on_unreachable", host="m2", msg="Failed to connect to the host via ssh: timed out"),
-    )
-    failure = runner.failure("submit", told, "")
-    assert type(failure) is errors.MachineUnreachable
-    assert failure.blame == "infrastructure"
-    assert "m2" in str(failure)
-    assert "timed out" in str(failure)
-    assert "1 more failed" in str(failure)
-
-
-def test_a_refused_submission_is_the_system_under_test_and_shows_the_last_lines() -> None:
-    stderr = "\n".join(f"line {number}" for number in range(40))
-    told = results(
-        event("runner_on_failed", "Submit the topology with Flux", "master", msg="ended with 1", stderr=stderr)
-    )
-    failure = runner.failure("submit", told, "")
-    assert failure.blame == "system_under_test"
-    assert "line 39" in str(failure)
-    assert "line 20" not in str(failure)
-
-
-def test_a_missing_variable_is_the_harness_even_in_a_storm_task() -> None:
-    told = results(
-        event("runner_on_failed", "Submit the topology with Flux", "master", msg="'submit_flux' is undefined")
-    )
-    failure = runner.failure("submit", told, "")
-    assert type(failure) is errors.PlayFailed
-    assert failure.blame == "harness"
-    assert "submit_flux" in str(failure)
+FLUX = "Submit the topology with Flux"
+LINES = "\n".join(f"line {number}" for number in range(40))
 
 
 @pytest.mark.parametrize(
-    ("said", "advice"),
+    ("events", "kind", "blame", "words"),
     [
-        ("cannot load the firewall: Error", "Storm was not started"),
-        ("the firewall was gone, or other", "the run does not count"),
-        ("the machine is somebody's: there is an account storm", "Rename or remove it on m1"),
+        ((event("runner_on_failed", FLUX, "master"), event("runner_on_unreachable", host="m2", msg="timed out")),
+         runner.MachineUnreachable, "infrastructure", ("m2", "timed out", "1 more failed")),
+        ((event("runner_on_failed", FLUX, "master", msg="ended with 1", stderr=LINES),),
+         runner.StormRefused, "system_under_test", ("line 39",)),
+        ((event("runner_on_failed", FLUX, "master", msg="'submit_flux' is undefined"),),
+         runner.PlayFailed, "harness", ("submit_flux",)),
+        ((event("runner_on_failed", stderr="cannot load the firewall: Error"),),
+         runner.PlayFailed, "configuration", ("Storm was not started", "Error")),
+        ((event("runner_on_failed", stderr="the firewall was gone, or other"),),
+         runner.PlayFailed, "configuration", ("the run does not count",)),
+        ((event("runner_on_failed", stderr="the machine is somebody's: there is an account storm"),),
+         runner.PlayFailed, "configuration", ("Rename or remove it on m1", "account storm")),
+        ((event("runner_on_failed", "Fetch what the run left", msg="[Errno 28] No space left on device: '/r'"),),
+         DiskFull, "capacity", ("disk is full",)),
+        ((), runner.PlayFailed, "harness", ("ansible printed this",)),
     ],
-)
-def test_what_a_machine_cannot_be_used_for_is_the_users_to_mend(said: str, advice: str) -> None:
-    failure = runner.failure("reset", results(event("runner_on_failed", stderr=said)), "")
-    assert type(failure) is errors.PlayFailed and failure.blame == "configuration"
-    assert advice in str(failure) and said in str(failure)
-
-
-def test_a_full_local_disk_is_named() -> None:
-    told = results(event("runner_on_failed", "Fetch what the run left", msg="[Errno 28] No space left on device: '/r'"))
-    failure = runner.failure("collect", told, "")
-    assert failure.blame == "capacity"
-    assert "disk is full" in str(failure)
-
-
-def test_a_play_that_dies_before_any_task_shows_what_ansible_printed() -> None:
-    failure = runner.failure("deploy", [], "ERROR! the role 'nowhere' was not found")
-    assert failure.blame == "harness"
-    assert "nowhere" in str(failure)
+)  # fmt: skip
+def test_whose_failure_a_play_is(
+    events: tuple[dict[str, Any], ...], kind: type, blame: str, words: tuple[str, ...]
+) -> None:
+    failure = runner.failure("deploy", results(*events), "ansible printed this")
+    assert (type(failure), failure.blame) == (kind, blame)
+    assert all(word in str(failure) for word in words) and "line 20" not in str(failure)
 
 
 def test_every_task_with_a_blame_of_its_own_exists() -> None:
@@ -102,13 +74,6 @@ def test_ignored_and_started_events_are_no_results() -> None:
     assert runner.task_result({"event": "verbose", "stdout": "x"}) is None
 
 
-def test_changed_is_counted_from_the_statistics_because_a_censored_task_hides_its_own() -> None:
-    stats = {"event": "playbook_on_stats", "event_data": {"changed": {"m1": 2, "master": 1}}}
-    assert sum(runner.changed_by_host(stats).values()) == 3
-    summary = runner.summarise("deploy", results(event("runner_on_ok", changed=False)), 3, 1.0)
-    assert (summary.ok, summary.changed, summary.failed) == (1, 3, 0)
-
-
 def test_every_playbook_has_a_time_limit() -> None:
     assert set(runner.PLAYS_S) == {file.stem for file in PLAYBOOKS.glob("*.yml")}
 
@@ -124,10 +89,8 @@ def test_every_playbook_has_a_time_limit() -> None:
 def test_a_play_beyond_its_limit_is_the_failure_of_what_it_waits_for(task: str, blame: str, said: str) -> None:
     failure = runner.lateness("reset", 180, {("m3", "another"): 95.0, ("m2", task): 10.0}, now_s=200.0)
     assert failure.blame == blame
-    assert f"reset: not over after 180 s, its limit, and ended: m2: task {task!r} has been running for 190 s" in str(
-        failure
-    )
-    assert "so are m3" in str(failure) and said in str(failure)
+    assert all(word in str(failure) for word in ("m2", task, "190 s", "so are m3", said))
+    assert runner.lateness("reset", 180, {}, now_s=200.0).blame == "harness", "Ansible itself hung"
 
 
 def test_flux_is_ended_on_the_machine_before_its_play_is() -> None:
@@ -149,19 +112,11 @@ def test_flux_that_was_ended_or_killed_is_said_to_have_waited_for_nimbus(tmp_pat
     assert done.returncode == 1 and "Flux had not ended after 0.2 s: Nimbus did not take the topology" in done.stderr
 
 
-def test_without_a_task_ansible_itself_hung() -> None:
-    assert runner.lateness("reset", 180, {}, now_s=200.0).blame == "harness"
-
-
 def inventory_of(folder: Path, **host: Any) -> Path:
     groups = {name: {"hosts": {"master": None}} for name in ("master", "workers", "joining")}
     path = folder / "inventory.yaml"
     path.write_text(yaml.safe_dump({"all": {"hosts": {"master": host}, "children": groups}}))
     return path
-
-
-def test_a_play_is_late_from_its_limit_on() -> None:
-    assert runner.OpenTasks(0.0).is_late() and not runner.OpenTasks(600.0).is_late()
 
 
 def test_a_machine_that_hangs_ends_the_play_with_all_that_it_started(
@@ -179,8 +134,8 @@ def test_a_machine_that_hangs_ends_the_play_with_all_that_it_started(
     monkeypatch.setattr(runner.OpenTasks, "is_late", is_late)
     host = {"ansible_host": "127.0.0.1", "ansible_user": "nobody", "ansible_ssh_executable": str(ssh)}
     inventory = inventory_of(tmp_path, **host)
-    with pytest.raises(errors.PlayFailed, match=r"kill: not over after 90 s.*: master: task 'Kill topologies' has"):
-        runner.play("kill", inventory, {"run_id": "r1"}, tmp_path / "cluster", lambda _: None)
+    with pytest.raises(runner.PlayFailed, match=r"kill: not over after 90 s.*: master: task 'Kill topologies' has"):
+        runner.play("kill", inventory, {"run_id": "r1"}, tmp_path / "cluster")
     end_s = time.monotonic() + 10
     while running := [pid for pid in map(int, pids.read_text().split()) if Path(f"/proc/{pid}").exists()]:
         assert time.monotonic() < end_s, running
@@ -197,8 +152,8 @@ def test_a_play_begins_alone_with_the_connections_that_wait_for_it(tmp_path: Pat
         subprocess.Popen(["sleep", "60"], env=marked, start_new_session=True) as earlier,
         subprocess.Popen(["sleep", "60"], env={**marked, runner.MARK: str(tmp_path / "another")}) as another,
     ):
-        with pytest.raises(errors.MachineUnreachable):
-            runner.play("kill", inventory, {"run_id": "r1"}, cluster, lambda _: None)
+        with pytest.raises(runner.MachineUnreachable):
+            runner.play("kill", inventory, {"run_id": "r1"}, cluster)
         assert earlier.wait(10) == -signal.SIGKILL
         assert connection.poll() is None and another.poll() is None
         runner._end_plays(cluster)
@@ -225,15 +180,14 @@ def test_what_begins_while_the_others_are_ended_is_ended_too(tmp_path: Path, mon
 
 
 def test_a_real_play_on_a_closed_port_tells_names_and_keeps_no_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("SOME_CREDENTIAL", "hunter2")
+    caplog.set_level("INFO", runner.log.name)
     inventory = inventory_of(tmp_path, ansible_host="127.0.0.1", ansible_port=1, ansible_user="nobody")
-    lines: list[str] = []
-    with pytest.raises(errors.MachineUnreachable, match="master"):
-        runner.play("kill", inventory, {"run_id": "stela-r1"}, tmp_path / "cluster", lines.append)
-    assert lines
-    assert all(line.startswith("stela-r1 kill: master Kill topologies: unreachable") for line in lines)
+    with pytest.raises(runner.MachineUnreachable, match="master"):
+        runner.play("kill", inventory, {"run_id": "stela-r1"}, tmp_path / "cluster")
+    assert "stela-r1 kill: master Kill topologies: unreachable" in caplog.text
     kept = [file for file in (tmp_path / "cluster").rglob("*") if file.is_file()]
     assert any(file.name == "command" and json.loads(file.read_text())["command"] for file in kept)
     assert not [file for file in kept if "hunter2" in file.read_text(errors="replace")]

@@ -128,7 +128,7 @@ def test_lines_reach_the_service_and_wait_while_it_is_silent(capsys: pytest.Capt
             pass
 
     with http.server.HTTPServer(("127.0.0.1", 0), Answers) as server:
-        silent = probe.Service("http://127.0.0.1:1", "secret")
+        silent = probe.SampleSink("http://127.0.0.1:1", "secret")
         for number in range(probe.KEPT_LINES + 30):
             silent.take(json.dumps({"n": number}))
         silent.post()

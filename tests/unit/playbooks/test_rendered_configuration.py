@@ -75,7 +75,7 @@ def rendered(folder: Path, certificate: str) -> dict[str, dict[str, Any]]:
                 **digests,
                 "service_certificate": certificate,
                 "commands": cluster.commands_by_machine(inventory),
-                "declared": asdict(cluster.declared_resources(inventory, {})),
+                "declared": asdict(cluster.declared_resources(inventory)),
             }
         )
     )

@@ -21,7 +21,7 @@ from barograph.run.storm_cluster import StormCluster
 from barograph.series.series import Series, open_series
 from barograph.testbeds import checks
 from inventory.leases import registry
-from playbooks.errors import MachineUnreachable
+from playbooks.runner import MachineUnreachable
 from tests.support.fakes.testbed import FakeTestbed
 
 HOUR = 3600.0

@@ -1,7 +1,6 @@
 """Between two runs the master gets the code of the next one, and only where it has another."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from barograph.run import storm_cluster
 from barograph.run.context import SeriesContext
 from barograph.series.series import Series, open_series
 from playbooks import cluster
-from playbooks.errors import MachineUnreachable, StormRefused
+from playbooks.runner import MachineUnreachable, StormRefused
 from tests.support.fakes.storm import FakeStorm
 
 A, B = Code("main", "a" * 40), Code("better", "b" * 40)
@@ -31,9 +30,7 @@ class Master:
     told: list[tuple[str, str | None]] = field(default_factory=list)
     fails: Exception | None = None
 
-    def switch(
-        self, _inventory: Path, _directory: Path, home: Path, _settings: Mapping[str, Any], service: Any
-    ) -> None:
+    def switch(self, _inventory: Path, _directory: Path, home: Path, service: Any) -> None:
         self.told.append((home.name, service.parent.name[:1] if service else None))
         if self.fails is not None:
             error, self.fails = self.fails, None

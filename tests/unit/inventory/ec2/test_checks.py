@@ -84,7 +84,7 @@ def test_names_are_checked(site: Site) -> None:
 
 
 def test_a_quota_below_what_is_asked_for_is_capacity(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inventory.ec2.regions.quota", lambda *_: 1.0)
+    monkeypatch.setattr("inventory.ec2.aws.quota", lambda *_: 1.0)
     with pytest.raises(
         CapacityError, match=r"2 machines need 2 vCPUs, this account has 1 \(on_demand, quota L-1216C47A"
     ):
@@ -146,4 +146,15 @@ def test_a_key_or_a_group_alone_is_a_leftover_too(site: Site) -> None:
     registry.drop(lease)
     assert testbed.leftovers() == (f"machines of {lease.lease_id}",)
     testbed.sweep()
+    assert not site.cloud.left()
+
+
+def test_what_another_region_has_is_found_by_who_roams(site: Site) -> None:
+    lease = site.take()
+    site.testbed().acquire(lease, [M1])
+    registry.drop(lease)
+    (site.state / "ec2-places.json").unlink()
+    stranger = Ec2Testbed(timing=PACE)
+    assert len(stranger.roam()) > 1
+    assert stranger.leftovers() == (f"machines of {lease.lease_id}",) == stranger.sweep()
     assert not site.cloud.left()

@@ -10,30 +10,8 @@ from barograph.errors import ConfigurationError, InfrastructureError
 from inventory.ec2 import instances
 from inventory.leases import registry
 from inventory.leases.registry import harness_id
-from inventory.testbed import (
-    SupportsConnect,
-    SupportsGiveBack,
-    SupportsGrow,
-    SupportsPricing,
-    SupportsProlong,
-    SupportsRecall,
-    SupportsSweep,
-)
 from tests.support.cloud.trouble import Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, M3, MASTER, Site
-
-
-def test_its_abilities(site: Site) -> None:
-    for ability in (
-        SupportsConnect,
-        SupportsSweep,
-        SupportsGiveBack,
-        SupportsGrow,
-        SupportsProlong,
-        SupportsPricing,
-        SupportsRecall,
-    ):
-        assert isinstance(site.testbed(), ability)
 
 
 def test_machines_are_instances_that_carry_their_tags_and_their_end_from_birth(site: Site) -> None:
@@ -196,7 +174,7 @@ def test_prolonging_tells_everything_the_new_end(site: Site, monkeypatch: pytest
         *[one["Tags"] for one in site.listed()],
         *[one["Tags"] for one in ec2.describe_volumes()["Volumes"]],
         *[one["Tags"] for one in ec2.describe_key_pairs()["KeyPairs"]],
-        *[one["Tags"] for one in ec2.describe_security_groups(Filters=instances.any_lease_filter())["SecurityGroups"]],
+        *[one["Tags"] for one in ec2.describe_security_groups(Filters=instances.ANY_LEASE)["SecurityGroups"]],
     ]  # fmt: skip
     assert [instances.expiry_of_tags(instances.tag_dict(each)) for each in marked] == [round(later.expires_s)] * 6
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barograph.errors import InfrastructureError
-from inventory.ec2 import regions
+from inventory.ec2 import aws
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry
 from inventory.machines import Machine
@@ -64,16 +64,16 @@ class Death:
 @contextmanager
 def dying(death: Death) -> Iterator[None]:
     """Clients that are made meanwhile are hit by that death."""
-    real = regions.client
+    real = aws.client
 
-    def client(place: regions.Region) -> "EC2Client":
+    def client(place: aws.Region) -> "EC2Client":
         made = real(place)
         made.meta.events.register("before-call.ec2", death.before)
         made.meta.events.register("after-call.ec2", death.after)
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regions, "client", client)
+        patch.setattr(aws, "client", client)
         yield
 
 

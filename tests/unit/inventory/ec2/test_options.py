@@ -1,6 +1,9 @@
 """Options and prices: what is wrong is said by field and value, before anything else."""
 
+import errno
+import os
 import re
+import socket
 import subprocess
 from pathlib import Path
 
@@ -9,8 +12,8 @@ import yaml
 
 from barograph.errors import ConfigurationError
 from inventory import machines
-from inventory.ec2 import instance_types, launch, prices
-from inventory.ec2.options import Ec2Options
+from inventory.ec2 import launch, survey
+from inventory.ec2.options import PRICES_FILE, Ec2Options, load_prices
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.machines import MachineRequest
 from inventory.remote import host_keys
@@ -81,7 +84,7 @@ def test_a_price_that_nobody_read_says_so(state: Path, monkeypatch: pytest.Monke
     there = Ec2Testbed({"budget_usd": 5, "region": "eu-west-1"})
     (disk,) = [line for line in there.estimate(CLUSTER, 2.0).lines if "of disk" in line]
     assert disk == "6 × 16 GB of disk, 2.0 h, price assumed (docs/testbeds.md)"
-    (state / "prices.yaml").write_text(prices.PRICES_FILE.read_text().replace("    disk_assumed: true\n", ""))
+    (state / "prices.yaml").write_text(PRICES_FILE.read_text().replace("    disk_assumed: true\n", ""))
     monkeypatch.setenv("BAROGRAPH_PRICES", str(state / "prices.yaml"))
     assert "6 × 16 GB of disk, 2.0 h" in there.estimate(CLUSTER, 2.0).lines, "who has read it leaves the mark out"
 
@@ -89,7 +92,7 @@ def test_a_price_that_nobody_read_says_so(state: Path, monkeypatch: pytest.Monke
 def test_another_price_table_replaces_ours(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {"read": "2020-01-02", "sources": [], "public_address_hour": 1.0,
             "regions": {"xx-here-1": {"disk_gb_month": 730.0, "instances": {"m7a.medium": 3.0}}}}  # fmt: skip
-    (state / "prices.yaml").write_text(yaml.safe_dump(ours).replace("'2020-01-02'", "2020-01-02"))
+    (state / "prices.yaml").write_text(yaml.safe_dump(ours))
     monkeypatch.setenv("BAROGRAPH_PRICES", str(state / "prices.yaml"))
     testbed = Ec2Testbed({"budget_usd": 5, "region": "xx-here-1", "disk_gb": 10})
     assert testbed.estimate(CLUSTER[:1], 1.0).total_usd == pytest.approx(3 + 10 + 1)
@@ -97,20 +100,20 @@ def test_another_price_table_replaces_ours(state: Path, monkeypatch: pytest.Monk
         testbed.estimate(CLUSTER, 1.0)
     with pytest.raises(ConfigurationError, match=r"no price for region us-east-1; it has xx-here-1; add it under"):
         Ec2Testbed({"budget_usd": 5, "region": "us-east-1"}).estimate(CLUSTER, 1.0)
-    (state / "prices.yaml").write_text("read: 2020-01-02\nregions: {}\nsources: []\npublic_address_hour: -1\n")
+    (state / "prices.yaml").write_text("read: '2020-01-02'\nregions: {}\nsources: []\npublic_address_hour: -1\n")
     with pytest.raises(ConfigurationError, match=r"prices\.yaml: public_address_hour is -1"):
         testbed.estimate(CLUSTER, 1.0)
 
 
 def test_every_type_of_the_table_has_a_price_in_every_region() -> None:
-    table = yaml.safe_load(instance_types.TYPES_FILE.read_text())["types"]
+    table = yaml.safe_load(survey.TYPES_FILE.read_text())["types"]
     assert set(table) == set(machines.MACHINE_TYPES)
-    for region in prices.load_prices().instance_hour:
-        assert all(prices.load_prices().of(region, row["instance_type"]) > 0 for row in table.values())
+    for region in load_prices().regions:
+        assert all(load_prices().of(region, row["instance_type"]) > 0 for row in table.values())
 
 
 def test_the_table_of_types_is_not_less_than_what_the_machines_are() -> None:
-    for name, row in yaml.safe_load(instance_types.TYPES_FILE.read_text())["types"].items():
+    for name, row in yaml.safe_load(survey.TYPES_FILE.read_text())["types"].items():
         asked = machines.machine_type(name)
         assert row["cores"] >= asked.cores and row["memory_mb"] >= asked.memory_mb
 
@@ -149,3 +152,13 @@ def test_the_options_model_is_what_the_documents_say(repository: Path) -> None:
     rows = [line for line in page.partition("\n## ")[0].splitlines() if line.startswith("| `")]
     said = {name.strip(" `") for row in rows for name in row.split("|")[1].split(",")}
     assert set(Ec2Options.model_fields) == said
+
+
+def test_private_addresses_need_a_way_into_the_vpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(_self: socket.socket, _address: object) -> None:
+        raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
+
+    monkeypatch.setattr(socket.socket, "connect", unreachable)
+    options, zone = Ec2Options(budget_usd=1.0, addresses="private"), survey.Zone("z", "s", "v", "10.219.0.0/24")
+    with pytest.raises(ConfigurationError, match=r"addresses is private, .*no way into 10.219.0.0/24"):
+        survey.harness_network(options, zone)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
-from inventory.ec2 import regions
+from inventory.ec2 import aws
 from inventory.ec2.options import Ec2Timing
 from inventory.leases import registry
 from inventory.machines import Machine
@@ -82,7 +82,7 @@ def test_throttling_costs_time_and_nothing_else(site: Site) -> None:
 def test_an_answer_that_was_lost_starts_no_second_instance(site: Site) -> None:
     """The client repeats the call with the same token (the cloud answers it as EC2 does)."""
     testbed = site.testbed()
-    client = testbed._client(regions.possible_regions(None)[0])
+    client = testbed._client(aws.possible_regions(None)[0])
     lost: list[int] = []
 
     def lose(response: object = None, **_: object) -> float | None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.emulab import classic, experiments
+from inventory.emulab import classic
 from inventory.emulab.classic import GUARD_SCRIPT
 from inventory.emulab.testbed import ClassicEmulabTestbed
 from inventory.leases import registry
 from inventory.machines import MACHINE_TYPES, MachineRequest
+from inventory.remote.ssh import connect
 from tests.support.emulab import ns
 from tests.support.emulab.world import IMPATIENT, World, world
 
@@ -40,24 +41,24 @@ def grown(there: World) -> ClassicEmulabTestbed:
 
 def test_the_ns_file_is_what_the_parser_reads() -> None:
     slow = replace(MACHINE_TYPES["type_2"], bandwidth_mbit=10)
-    seats = experiments.assign_ns_nodes([*WANTED, MachineRequest("m3", slow)], {})
-    parsed = ns.parse(experiments.ns_file_text(seats, "UBUNTU22-64-STD"))
+    seats = classic.assign_ns_nodes([*WANTED, MachineRequest("m3", slow)], {})
+    parsed = ns.parse(classic.ns_file_text(seats, "UBUNTU22-64-STD"))
     assert parsed.hardware == {"master": "pc3000", "m1": "pc3000", "m2": "pc3000", "m3": "d710"}
     assert (parsed.members, parsed.lan_mbit, parsed.slower) == (("master", "m1", "m2", "m3"), 100, {"m3": 10})
     assert list(parsed.address.values()) == ["10.1.1.2", "10.1.1.3", "10.1.1.4", "10.1.1.5"]
 
 
 def test_addresses_are_kept_and_reused() -> None:
-    seats = experiments.assign_ns_nodes(WANTED, {})
+    seats = classic.assign_ns_nodes(WANTED, {})
     stay = [seats[0], seats[2]]
-    assert [seat.address for seat in experiments.assign_ns_nodes(MORE, {}, stay)] == ["10.1.1.3"]
+    assert [seat.address for seat in classic.assign_ns_nodes(MORE, {}, stay)] == ["10.1.1.3"]
     with pytest.raises(ConfigurationError, match="at most 253"):
-        experiments.assign_ns_nodes([MachineRequest(f"m{n}", MACHINE_TYPES["type_1"]) for n in range(254)], {})
+        classic.assign_ns_nodes([MachineRequest(f"m{n}", MACHINE_TYPES["type_1"]) for n in range(254)], {})
 
 
 def test_a_type_without_hardware_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"'huge' has no hardware type; known are .*emulab\.hardware\.huge"):
-        experiments.hardware_of(replace(MACHINE_TYPES["type_1"], name="huge"), {})
+        classic.hardware_of(replace(MACHINE_TYPES["type_1"], name="huge"), {})
 
 
 OLD_REPORT = """Experiment: tbres/kk
@@ -92,7 +93,6 @@ def test_a_report_as_emulab_prints_it() -> None:
     )
     names = {"nodeA": "nodeA.kk.tbres.emulab.net", "nodeB": "nodeB.kk.tbres.emulab.net"}
     assert classic.qualified_names(OLD_REPORT) == names
-    assert classic.physical_nodes(OLD_REPORT) == {"nodeA": "pc61", "nodeB": "pcvm31-1"}
     assert classic.lan_addresses(OLD_REPORT) == {"nodeA": "10.1.2.3", "nodeB": "10.1.2.4"}
 
 
@@ -103,7 +103,7 @@ def test_machines_come_and_go_while_it_runs(there: World) -> None:
     assert registry.lease_machines(lease) == ("master", "m1", "m2", "m3") and m3.experiment_address == "10.1.1.5"
     assert m3.boot_s is not None
     for machine in (master, m3):
-        with testbed.connect(machine) as remote:
+        with connect(machine) as remote:
             assert remote.run(["hostname"]).stdout == f"{machine.name}\n"
     for _ in range(2):
         testbed.give_back(lease, [m1])
@@ -223,7 +223,7 @@ def test_emulab_swaps_it_out_at_the_longest(there: World) -> None:
 
 def test_a_lost_record_is_told(there: World) -> None:
     with pytest.raises(InfrastructureError, match=r"bg00.json: what bg00 has is not known .*release it"):
-        experiments.read_record("bg00")
+        classic.read_record("bg00")
 
 
 def _guarded(folder: Path, endexp: str) -> str:

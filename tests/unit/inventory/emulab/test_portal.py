@@ -213,8 +213,12 @@ def test_a_manifest_that_says_too_little(text: str, message: str) -> None:
 def test_nodes_are_taken_in_natural_order_or_by_our_names() -> None:
     many = [f"127.0.0.{number}" for number in range(10, 22)]
     found = portal.manifest_nodes([written(many, 2222)], "ann")
-    assert [node.client_id for node in found] == [f"node{number}" for number in range(12)]
-    assert (found[11].ipv4, found[11].port, found[11].experiment_address) == ("127.0.0.21", 2222, "10.10.1.12")
+    assert [node.name for node in found] == [f"node{number}" for number in range(12)]
+    assert (found[11].inside_address, found[11].ssh_port, found[11].experiment_address) == (
+        "127.0.0.21",
+        2222,
+        "10.10.1.12",
+    )
     ours = written(many[:2], 22).replace('"node0"', '"m1"').replace('"node1"', '"master"')
     seated = portal.assign_nodes(portal.manifest_nodes([ours], "ann"), ["master", "m1"])
     assert [(node.name, node.inside_address) for node in seated] == [("master", "127.0.0.11"), ("m1", "127.0.0.10")]

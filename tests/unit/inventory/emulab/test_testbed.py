@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.emulab import experiments
+from inventory.emulab import testbed as experiments
 from inventory.emulab.testbed import EmulabTestbed
 from inventory.leases import registry
 from inventory.leases.reaper import reap
 from inventory.machines import MACHINE_TYPES, MachineRequest
-from inventory.remote.ssh import Result
+from inventory.remote.ssh import Result, connect
 from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong
 from tests.support.emulab.portal import Dropped as PortalDropped
 from tests.support.emulab.ssh_server import Dropped as OpsDropped
@@ -45,7 +45,7 @@ def test_machines_are_where_emulab_says_and_let_us_in(there: World) -> None:
     assert all(machine.inside_address == machine.control_address for machine in machines)
     assert all(machine.boot_s is not None and machine.boot_s > 0 for machine in machines)
     for machine in machines:
-        with testbed.connect(machine) as remote:
+        with connect(machine) as remote:
             assert remote.run(["hostname"]).stdout == f"{machine.name}\n"
     assert experiments.lease_of_experiment(there.experiments[0]) == lease.lease_id and len(there.experiments[0]) == 16
 

@@ -6,8 +6,15 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import CapacityError, ConfigurationError
-from inventory.existing import logins
-from inventory.existing.hosts import ExistingOptions, Host, choose_hosts
+from inventory.existing.hosts import (
+    LOGINS,
+    ExistingOptions,
+    Host,
+    Login,
+    choose_hosts,
+    host_key_lines,
+    known_hosts_text,
+)  # fmt: skip
 from inventory.existing.survey import assign_hosts
 from inventory.existing.testbed import ExistingTestbed
 from inventory.leases import registry
@@ -102,16 +109,16 @@ def test_a_host_key_is_found_under_its_hashed_name(tmp_path: Path) -> None:
     )
     file.write_text(f"[192.0.2.7]:2222 {key}\n192.0.2.8 {key}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(file)], check=True, capture_output=True)
-    (line,) = logins.host_key_lines(Host("beta", "192.0.2.7", 2222, "ubuntu"), file)
+    (line,) = host_key_lines(Host("beta", "192.0.2.7", 2222, "ubuntu"), file)
     assert line.startswith("|1|") and line.endswith(key)
     with pytest.raises(ConfigurationError, match=r"beta \(ubuntu@192.0.2.7:22\): .*known_hosts has no host key of 192"):
-        logins.host_key_lines(Host("beta", "192.0.2.7", 22, "ubuntu"), file)
+        host_key_lines(Host("beta", "192.0.2.7", 22, "ubuntu"), file)
 
 
 def test_doors_survive_the_leases_record() -> None:
-    many = (logins.Login("beta", "192.0.2.7", 2222, "ubuntu", "/keys/lab", ("a b c", "d e f")),)
-    assert logins.logins_from_text(logins.logins_to_text(many)) == many
-    assert logins.known_hosts_text(many) == "a b c\nd e f\n"
+    many = (Login("beta", "192.0.2.7", 2222, "ubuntu", "/keys/lab", ("a b c", "d e f")),)
+    assert LOGINS.validate_json(LOGINS.dump_json(many)) == many
+    assert known_hosts_text(many) == "a b c\nd e f\n"
 
 
 def test_a_lease_has_each_name_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ def test_a_machine_has_one_holder_until_its_lease_ends(tmp_path: Path) -> None:
     assert claim(tmp_path, "take", "aa", 200.0)[0] == 0
     code, said = claim(tmp_path, "take", "bb", 300.0)
     assert code == ownership.IN_USE_CODE
-    holder = ownership.Owner.parse(json.loads(said))
+    holder = ownership.Owner.parse(said)
     assert holder is not None and holder.lease_id == "aa" and holder.is_live(199.0) and not holder.is_live(201.0)
     assert claim(tmp_path, "prolong", "bb", 900.0)[0] == ownership.IN_USE_CODE
     assert claim(tmp_path, "prolong", "aa", 400.0)[0] == 0

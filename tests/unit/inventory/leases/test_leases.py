@@ -242,7 +242,7 @@ def test_what_ends_is_not_renewed_and_what_was_renewed_does_not_end() -> None:
             lambda: registry.renew(lease, 600),
             lambda: registry.beat(lease.lease_id),
             lambda: registry.hold(lease, ["m1"]),
-            lambda: registry.require_on_record(lease),
+            lambda: registry.require_new(lease, None),
         ):
             with pytest.raises(InfrastructureError, match=r"is being ended|not on record"):
                 refused()
@@ -270,17 +270,6 @@ def test_of_two_who_end_a_lease_the_second_finds_it_gone() -> None:
     assert found == [None]
     registry.tidy()
     assert list((registry.state_dir() / "leases").glob("*.ending")) == []
-
-
-def test_a_record_from_before_heartbeats_is_judged_by_its_process() -> None:
-    lease = registry.take("ann", "s1", "fake", 60)
-    path = registry.state_dir() / "leases" / f"{lease.lease_id}.json"
-    old = {key: value for key, value in json.loads(path.read_text()).items()
-           if key not in ("holder_system", "heartbeat_s", "ending")}  # fmt: skip
-    path.write_text(json.dumps(old))
-    assert registry.is_live(_on_record(lease), lease.acquired_s)
-    path.write_text(json.dumps(old | {"holder_start": "another-boot/7"}))
-    assert not registry.is_live(_on_record(lease), lease.acquired_s)
 
 
 def _on_record(lease: Lease) -> Lease:

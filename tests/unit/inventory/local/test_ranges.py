@@ -27,10 +27,11 @@ def testbeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Local
 
     monkeypatch.setattr(lan, "LOCK", tmp_path / "lan.lock")
     monkeypatch.setattr(lan, "guard_ranges", lambda _lease_id: None)
-    for name in ("require_on_record", "require_empty", "hold"):
+    for name in ("require_new", "hold"):
         monkeypatch.setattr(registry, name, lambda *_: None)
-    for name in ("check", "_identify", "release"):
+    for name in ("check", "release"):
         monkeypatch.setattr(LocalTestbed, name, lambda *_: None)
+    monkeypatch.setattr(LocalTestbed, "_identify", lambda *_: ())
     monkeypatch.setattr(LocalTestbed, "_start", start)
     made = {}
     for lease_id in (FIRST, SECOND):

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import InfrastructureError
-from inventory.errors import RemoteTimeoutError
 from inventory.remote import ssh
-from inventory.remote.ssh import Result, SshRemote, connect
+from inventory.remote.ssh import RemoteTimeoutError, Result, SshRemote, connect
 from tests.support.emulab import ssh_server
 from tests.support.emulab.ssh_server import SshServer
 from tests.unit.inventory.remote.test_private_keys import machine, make_key
