@@ -2,8 +2,6 @@ package barograph.topologies;
 
 /** Counts the lines of each id that this task has seen, and appends the count to the text: eight hexadecimal characters. */
 public final class AggregateBolt extends CostedBolt {
-    private static final long serialVersionUID = 1L;
-
     private transient int[] seen;
 
     public AggregateBolt(String costModel, double msPerCharacter) {

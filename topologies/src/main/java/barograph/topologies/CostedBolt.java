@@ -6,7 +6,6 @@ import org.apache.storm.tuple.Tuple;
 
 /** A bolt that makes of each line another or none, at the cost of {@code msPerCharacter} for each character that comes in. */
 abstract class CostedBolt extends TupleBolt {
-    private static final long serialVersionUID = 1L;
     private static final double NANOS_PER_MS = 1e6;
 
     private final CostModel cost;

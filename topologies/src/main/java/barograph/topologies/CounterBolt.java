@@ -10,8 +10,6 @@ import org.apache.storm.tuple.Values;
  * At one stage of the chain a tuple that comes in makes {@code fanOut} others, on average where that is no whole number.
  */
 public final class CounterBolt extends TupleBolt {
-    private static final long serialVersionUID = 1L;
-
     private final double emitsPerTuple;
     private transient int value;
     private transient double owed;

@@ -8,7 +8,6 @@ import org.apache.storm.tuple.Values;
 /** A source of whole numbers: each task counts on from its own number (Aniello, Baldoni and Querzoni, DEBS 2013). */
 public final class CounterSpout extends PacedSpout {
     static final Fields FIELDS = new Fields("value", Line.SOURCE_MACHINE, Line.DUE_MS);
-    private static final long serialVersionUID = 1L;
 
     private transient int value;
 

@@ -5,8 +5,6 @@ import org.apache.storm.tuple.Tuple;
 
 /** Consumes tuples of any fields and emits to nobody. */
 public final class EndBolt extends TupleBolt {
-    private static final long serialVersionUID = 1L;
-
     @Override
     protected void handle(Tuple tuple) {
     }

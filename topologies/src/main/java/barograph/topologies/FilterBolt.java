@@ -4,8 +4,6 @@ import java.util.SplittableRandom;
 
 /** Sends on a share of the lines, drawn at random: a seed and a task choose alike in every run. */
 public final class FilterBolt extends CostedBolt {
-    private static final long serialVersionUID = 1L;
-
     private final double passes;
     private final long seed;
     private transient SplittableRandom random;

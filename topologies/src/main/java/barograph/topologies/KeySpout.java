@@ -16,7 +16,6 @@ import org.apache.storm.utils.TupleUtils;
  */
 public final class KeySpout extends PacedSpout {
     static final int KEY_BYTES = 16;
-    private static final long serialVersionUID = 1L;
     private static final int MOST_BYTES = 1_000_000;
 
     private final long seed;

@@ -21,7 +21,6 @@ import org.slf4j.LoggerFactory;
  * root of a tree that Storm follows.
  */
 public abstract class PacedSpout extends BaseRichSpout {
-    private static final long serialVersionUID = 1L;
     private static final Logger LOG = LoggerFactory.getLogger(PacedSpout.class);
     private static final double MOST_BURST_MS = 1000;
     private static final double NANOS_PER_MS = 1e6;

@@ -2,8 +2,6 @@ package barograph.topologies;
 
 /** Sends every line on as it came, after paying its cost. */
 public final class PassBolt extends CostedBolt {
-    private static final long serialVersionUID = 1L;
-
     public PassBolt(String costModel, double msPerCharacter) {
         super(costModel, msPerCharacter);
     }

@@ -6,8 +6,6 @@ import org.apache.storm.tuple.Tuple;
 
 /** Sends the tuples of a {@link KeySpout} on as they came; where nobody gets them it ends them. */
 public final class RelayBolt extends TupleBolt {
-    private static final long serialVersionUID = 1L;
-
     private final int sizeBytes;
     private transient boolean isEnd;
 

@@ -4,8 +4,6 @@ import org.apache.storm.topology.OutputFieldsDeclarer;
 
 /** Consumes every line and emits to nobody. */
 public final class SinkBolt extends CostedBolt {
-    private static final long serialVersionUID = 1L;
-
     public SinkBolt(String costModel, double msPerCharacter) {
         super(costModel, msPerCharacter);
     }

@@ -6,8 +6,6 @@ import org.apache.storm.tuple.Values;
 
 /** A source of log lines. */
 public final class SourceSpout extends PacedSpout {
-    private static final long serialVersionUID = 1L;
-
     private final long seed;
     private transient LogLines lines;
 

@@ -2,8 +2,6 @@ package barograph.topologies;
 
 /** Keeps a share of each text, from its beginning, so that what comes after it costs less. */
 public final class TransformBolt extends CostedBolt {
-    private static final long serialVersionUID = 1L;
-
     private final double keeps;
 
     /** {@code keeps}: the share of the characters that stays, above 0 and at most 1. */

@@ -10,8 +10,6 @@ import org.apache.storm.tuple.Tuple;
 
 /** A bolt that times itself, anchors what it emits, and acks each tuple when it is done with it. */
 public abstract class TupleBolt extends BaseRichBolt {
-    private static final long serialVersionUID = 1L;
-
     private transient OutputCollector collector;
     private transient TaskCounters counters;
 

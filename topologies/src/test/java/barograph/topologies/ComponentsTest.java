@@ -99,14 +99,6 @@ class ComponentsTest {
         assertNull(new SinkBolt("none", 0).work(line));
     }
 
-    @Test
-    void theSourcesMachineAndTheDueTimeAreTheLastFields() {
-        assertEquals(Line.SOURCE_MACHINE, Line.FIELDS.get(Line.FIELDS.size() - 2));
-        assertEquals("m1", lines(1).get(0).values().get(Line.FIELDS.size() - 2));
-        assertEquals(Line.DUE_MS, Line.FIELDS.get(Line.FIELDS.size() - 1));
-        assertEquals(DUE_MS, lines(1).get(0).values().get(Line.FIELDS.size() - 1));
-    }
-
     @ParameterizedTest
     @ValueSource(doubles = {0, -0.1, 1.01, Double.NaN})
     void aShareIsAPartOfAWhole(double share) {

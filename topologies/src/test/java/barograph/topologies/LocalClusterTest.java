@@ -16,20 +16,16 @@ import barograph.topologies.opengov.PriceRatioBolt;
 import barograph.topologies.opengov.QuoteSpout;
 import barograph.topologies.opengov.SurgeFilterBolt;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -259,31 +255,6 @@ class LocalClusterTest {
         assertEquals(0.8, ratio(steady, "filter", "transform"), 0.08);
         assertEquals(1, ratio(steady, "aggregate", "filter"), 0.1);
         assertEquals((MEAN_CHARACTERS * 0.8 + 8) / (MEAN_CHARACTERS * 0.8), ratio(steady, "sink", "aggregate"), 0.12);
-    }
-
-    /** Anchored and acked along a chain: each task sends to one task, and what a source emits reaches the end. */
-    @Test
-    void aKeyStaysInItsLineOfTasks() throws Exception {
-        TopologyBuilder builder = new TopologyBuilder();
-        Fields key = new Fields("key");
-        builder.setSpout("spout", new KeySpout(RATE, 1, false, "catch_up", 3072, 31), 3);
-        builder.setBolt("bolt_1", new RelayBolt(3072), 3).fieldsGrouping("spout", key);
-        builder.setBolt("bolt_2", new RelayBolt(3072), 3).fieldsGrouping("bolt_1", key);
-        run(builder, RATE, 10, TIMED_WAIT);
-        List<JsonNode> steady = steady(lines());
-        double emitted = sum(steady, "tasks", "emitted", "spout");
-        assertEquals(emitted, sum(steady, "sinks", "n", null), RATE * SLACK_S);
-        assertEquals(0, sum(steady, "tasks", "emitted", "bolt_2"));
-        assertTrue(sum(steady, "tasks", "process_ms", "bolt_1") >= 0);
-        Map<Integer, TreeSet<Integer>> targets = new HashMap<>();
-        for (JsonNode line : steady) {
-            for (int i = 0; i < line.at("/traffic/from").size(); i++) {
-                targets.computeIfAbsent(line.at("/traffic/from/" + i).asInt(), from -> new TreeSet<>()).add(line.at("/traffic/to/" + i).asInt());
-            }
-        }
-        // Storm numbers tasks by the names of components: the acker, bolt_1, bolt_2, spout.
-        Map<Integer, Set<Integer>> lines = Map.of(8, Set.of(3), 9, Set.of(4), 10, Set.of(2), 2, Set.of(5), 3, Set.of(6), 4, Set.of(7));
-        assertEquals(lines, targets);
     }
 
     /** A day lasts 50 ms, and each company's price jumps every 40 days: it has doubled on 19 of them. */

@@ -15,7 +15,6 @@ import org.apache.storm.tuple.Values;
  * is emitted at most once a day, with the newest of both.
  */
 public final class AwardJoinBolt extends TupleBolt {
-    private static final long serialVersionUID = 1L;
     private static final String RATIO = "ratio";
 
     private final int windowDays;

@@ -11,8 +11,6 @@ import org.apache.storm.tuple.Values;
 
 /** A source of public contracts, each task of the contractors whose names belong to it. */
 public final class ContractSpout extends PacedSpout {
-    private static final long serialVersionUID = 1L;
-
     private final long seed;
     private final int companies;
     private final int contractorsPerCompany;

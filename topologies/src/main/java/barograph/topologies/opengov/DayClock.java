@@ -4,7 +4,6 @@ import java.io.Serializable;
 
 /** Days of the records, counted from the epoch, by when a tuple is due: so all sources have the same day, also after a restart. */
 final class DayClock implements Serializable {
-    private static final long serialVersionUID = 1L;
     private static final double MS_PER_SECOND = 1000;
 
     private final double dayMs;

@@ -11,8 +11,6 @@ import org.apache.storm.tuple.Values;
 
 /** Puts in the place of a contractor the traded company that it belongs to. */
 public final class ParentBolt extends TupleBolt {
-    private static final long serialVersionUID = 1L;
-
     private final int companies;
     private final String file;
     private transient Map<String, String> parents;

@@ -13,8 +13,6 @@ import org.apache.storm.tuple.Values;
 
 /** Adds to each quote the lowest and the highest price of its symbol over the last days, that one's included. */
 public final class PriceRangeBolt extends TupleBolt {
-    private static final long serialVersionUID = 1L;
-
     private final int windowDays;
     private transient Map<String, Window> windows;
 

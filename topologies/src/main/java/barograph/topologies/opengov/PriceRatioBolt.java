@@ -10,7 +10,6 @@ import org.apache.storm.tuple.Values;
 /** Makes of the lowest and the highest price how many times the one the other is. */
 public final class PriceRatioBolt extends TupleBolt {
     static final Fields FIELDS = new Fields("symbol", "company", "day", "ratio", Line.SOURCE_MACHINE, Line.DUE_MS);
-    private static final long serialVersionUID = 1L;
 
     @Override
     protected void handle(Tuple tuple) {

@@ -11,8 +11,6 @@ import org.apache.storm.tuple.Values;
 
 /** A source of what shares of companies cost, each task of the companies whose symbols belong to it. */
 public final class QuoteSpout extends PacedSpout {
-    private static final long serialVersionUID = 1L;
-
     private final long seed;
     private final int companies;
     private final double skew;

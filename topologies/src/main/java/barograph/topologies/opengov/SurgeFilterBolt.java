@@ -6,7 +6,6 @@ import org.apache.storm.tuple.Tuple;
 
 /** Passes companies whose price has more than doubled (Fischer and Bernstein, BigData 2015, IV-C1). */
 public final class SurgeFilterBolt extends TupleBolt {
-    private static final long serialVersionUID = 1L;
     private static final double RATIO = 2;
 
     @Override

@@ -38,7 +38,6 @@ public final class MeasuringCost {
 
     /** Counts by itself, because in half of the runs nobody else does. */
     public static final class CountingSink extends BaseRichBolt {
-        private static final long serialVersionUID = 1L;
         private transient OutputCollector collector;
 
         @Override

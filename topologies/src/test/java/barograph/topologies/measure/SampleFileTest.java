@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -39,18 +38,6 @@ class SampleFileTest {
     }
 
     @Test
-    void avroReadsEachLine() throws IOException {
-        try (SampleFile file = file(directory.resolve("new"))) {
-            file.append(line(0));
-            file.append(line(1));
-        }
-        List<JsonNode> lines = AvroLines.of(directory.resolve("new").resolve(NAME));
-        assertEquals(List.of(0, 1), lines.stream().map(line -> line.get("seq").asInt()).toList());
-        assertEquals("{\"v\":2,\"t\":1.7637123455E9,\"dt_s\":1.0,\"machine\":\"m1\",\"port\":6700,\"pid\":4711,\"topology\":\"star-1-1\",\"seq\":0}",
-            lines.get(0).toString());
-    }
-
-    @Test
     void aProcessHasAFileOfItsOwn() throws IOException {
         try (SampleFile older = file(directory)) {
             older.append(line(0));
@@ -71,18 +58,6 @@ class SampleFileTest {
             file.close();
         }
         assertEquals(Map.of(NAME, 3), Map.of(NAME, AvroLines.inFolder(directory).get(NAME).size()));
-    }
-
-    @Test
-    void saysThatItCannotWriteAndTriesAgain() throws IOException {
-        Path blocker = directory.resolve("workers");
-        Files.writeString(blocker, "a file where the directory should be");
-        try (SampleFile file = file(blocker)) {
-            assertThrows(IOException.class, () -> file.append(line(0)));
-            Files.delete(blocker);
-            file.append(line(1));
-        }
-        assertEquals(List.of(1), sequences(blocker.resolve(NAME)));
     }
 
     /** No file of the process may have more than 6 kB, so a block is cut in the middle; then there is room again. */

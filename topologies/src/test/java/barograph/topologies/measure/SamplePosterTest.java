@@ -124,26 +124,6 @@ class SamplePosterTest {
     }
 
     @Test
-    void nobodyWaitsForAServiceThatNeverAnswers() throws Exception {
-        try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
-            SamplePoster poster = new SamplePoster(samples(silent.getLocalPort()), TOPOLOGY, null, null, WINDOW, this::hear);
-            poster.start();
-            List<Long> waits = new ArrayList<>();
-            for (int i = 0; i < 20; i++) {
-                long start = System.nanoTime();
-                poster.offer("{}");
-                waits.add(System.nanoTime() - start);
-                Thread.sleep(50);
-            }
-            waits.sort(null);
-            assertTrue(waits.get(10) < 100_000_000L, "nanoseconds: " + waits);
-            long closing = System.nanoTime();
-            poster.close();
-            assertTrue(System.nanoTime() - closing < 10_000_000_000L);
-        }
-    }
-
-    @Test
     void whatCouldNotBeSentIsSentWhenTheServiceComesBack() throws Exception {
         int port = freePort();
         Path token = directory.resolve("token");
@@ -161,20 +141,6 @@ class SamplePosterTest {
         server.stop(0);
         assertEquals(List.of("{\"seq\": 1}", "{\"seq\": 2}"), received);
         assertEquals(0, poster.dropped());
-    }
-
-    @Test
-    void theInputRateIsAskedForBeforeThereAreLines() throws Exception {
-        HttpServer server = service(0);
-        said = "{\"input_rate_factor\": 1.5}";
-        try (SamplePoster poster = new SamplePoster(samples(server.getAddress().getPort()), TOPOLOGY, null, null, LONG, this::hear)) {
-            poster.start();
-            waitFor(() -> !factors.isEmpty());
-        } finally {
-            server.stop(0);
-        }
-        assertEquals(List.of(1.5), factors);
-        assertEquals(List.of(), received);
     }
 
     @Test
