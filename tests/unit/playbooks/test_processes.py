@@ -242,8 +242,3 @@ def runs(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
-
-
-def test_a_pipe_in_the_place_of_a_note_is_not_read(start: Start, notes: Path) -> None:
-    os.mkfifo(notes / str(start()))
-    assert listed(notes) == []

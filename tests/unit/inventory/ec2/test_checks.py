@@ -77,12 +77,6 @@ def test_missing_credentials_are_said_by_the_variables_that_would_do(
         site.testbed().check([M1])
 
 
-def test_names_are_checked(site: Site) -> None:
-    for wrong in ([], [M1, M1], [replace(M1, name="M 1")]):
-        with pytest.raises(ConfigurationError, match="machine"):
-            site.testbed().check(wrong)
-
-
 def test_a_quota_below_what_is_asked_for_is_capacity(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inventory.ec2.aws.quota", lambda *_: 1.0)
     with pytest.raises(

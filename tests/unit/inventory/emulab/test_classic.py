@@ -14,7 +14,6 @@ from inventory.emulab.classic import GUARD_SCRIPT
 from inventory.emulab.testbed import ClassicEmulabTestbed
 from inventory.leases import registry
 from inventory.machines import MACHINE_TYPES, MachineRequest
-from inventory.remote.ssh import connect
 from tests.support.emulab import ns
 from tests.support.emulab.world import IMPATIENT, World, world
 
@@ -94,25 +93,6 @@ def test_a_report_as_emulab_prints_it() -> None:
     names = {"nodeA": "nodeA.kk.tbres.emulab.net", "nodeB": "nodeB.kk.tbres.emulab.net"}
     assert classic.qualified_names(OLD_REPORT) == names
     assert classic.lan_addresses(OLD_REPORT) == {"nodeA": "10.1.2.3", "nodeB": "10.1.2.4"}
-
-
-def test_machines_come_and_go_while_it_runs(there: World) -> None:
-    testbed, lease = grown(there), take(there)
-    master, m1, m2 = testbed.acquire(lease, WANTED)
-    (m3,) = testbed.grow(lease, MORE)
-    assert registry.lease_machines(lease) == ("master", "m1", "m2", "m3") and m3.experiment_address == "10.1.1.5"
-    assert m3.boot_s is not None
-    for machine in (master, m3):
-        with connect(machine) as remote:
-            assert remote.run(["hostname"]).stdout == f"{machine.name}\n"
-    for _ in range(2):
-        testbed.give_back(lease, [m1])
-    assert registry.lease_machines(lease) == ("master", "m2", "m3") and there.nodes.used() == 3
-    (again,) = testbed.grow(lease, [MachineRequest("m4", MACHINE_TYPES["type_1"])])
-    assert again.experiment_address == m1.experiment_address
-    testbed.release(lease)
-    testbed.give_back(lease, [m2])
-    assert there.empty
 
 
 def test_growing_beyond_what_is_free_leaves_all_as_it_was(there: World) -> None:

@@ -1,6 +1,5 @@
 """Both ways to Emulab under the same expectations, over the same fake nodes."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from barograph.errors import CapacityError, ConfigurationError, InfrastructureEr
 from inventory.emulab import testbed as experiments
 from inventory.emulab.testbed import EmulabTestbed
 from inventory.leases import registry
-from inventory.leases.reaper import reap
 from inventory.machines import MACHINE_TYPES, MachineRequest
 from inventory.remote.ssh import Result, connect
 from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong
@@ -62,16 +60,6 @@ def test_another_process_releases_from_the_lease_alone(there: World) -> None:
     assert not machines[0].known_hosts.exists()
 
 
-def test_several_leases_live_side_by_side(there: World) -> None:
-    testbed = there.testbed()
-    first, second = take(testbed), take(testbed)
-    testbed.acquire(first, WANTED)
-    testbed.acquire(second, WANTED)
-    testbed.release(first)
-    assert [experiments.lease_of_experiment(name) for name in there.experiments] == [second.lease_id]
-    assert testbed.leftovers() == ()
-
-
 def test_a_reaper_without_options_finds_what_lost_its_lease(there: World) -> None:
     testbed = there.testbed()
     lost, kept = take(testbed), take(testbed)
@@ -111,14 +99,6 @@ def test_another_harness_is_left_alone(there: World, monkeypatch: pytest.MonkeyP
 def test_a_reaper_that_was_never_there_asks_nobody(there: World) -> None:
     there.close()
     assert there.reaper().leftovers() == () and there.reaper().sweep() == ()
-
-
-def test_the_reaper_ends_an_expired_lease(there: World) -> None:
-    testbed = there.testbed()
-    lease = take(testbed, 100)
-    testbed.acquire(lease, WANTED)
-    assert [one.error for one in reap(time.time() + 101, testbeds={"emulab": there.reaper})] == [None]
-    assert there.empty
 
 
 def test_too_many_machines_is_capacity_and_nothing_stays(there: World) -> None:
@@ -174,18 +154,6 @@ def test_known_hosts_of_the_users_own(there: World, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"nodes has no key of \[127.0.0.11\]:\d+, .*add them"):
         testbed.acquire(take(testbed), WANTED)
     assert there.empty
-
-
-def test_a_lease_that_is_gone_or_held_is_refused(there: World) -> None:
-    testbed = there.testbed()
-    lease = take(testbed)
-    testbed.acquire(lease, WANTED)
-    with pytest.raises(ConfigurationError, match="holds machines already"):
-        testbed.acquire(lease, WANTED)
-    assert len(there.experiments) == 1
-    registry.drop(lease)
-    with pytest.raises(InfrastructureError, match="not on record"):
-        testbed.acquire(lease, WANTED)
 
 
 def test_what_cannot_be_done_is_no_ability(there: World) -> None:

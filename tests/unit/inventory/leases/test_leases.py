@@ -3,7 +3,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,37 +188,11 @@ def test_a_dag_is_named_with_its_run_which_does_not_make_it_another() -> None:
         registry.take("bob", "s2", "local", 60)
 
 
-def test_who_waits_for_the_end_of_a_lease_hears_for_whom() -> None:
-    lease, said = registry.take("ann", "s1", "fake", 60), []
-
-    def second() -> None:
-        with registry.ending(lease.lease_id, say=said.append):
-            pass
-
-    waiting = threading.Thread(target=second)
-    with registry.ending(lease.lease_id) as current:
-        waiting.start()
-        while not said:
-            time.sleep(0.02)  # pytest's timeout ends a wait in vain
-        assert current is not None
-        registry.drop(current)
-    waiting.join()
-    assert said[0].startswith(f"waiting for process {os.getpid()}, ending lease {lease.lease_id} since ")
-
-
 def test_who_is_seen_to_be_dead_is_dead_however_lately_it_was_heard_of() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         lease = registry.take("ann", "s1", "local", 60, holder=process_holder(process.pid), clock=lambda: NOW)
         assert registry.is_live(lease, NOW)
     assert not registry.is_live(lease, NOW)
-
-
-def test_a_process_of_another_namespace_is_another() -> None:
-    """Of this very process id, in another container of this kernel: nothing says that it is dead."""
-    here = process_holder(os.getpid())
-    there = replace(here, born=f"{here.born}0", system=f"{here.system}0")
-    assert here.is_visible and here.is_alive(0.0, HEARTBEAT_BOUND_S + 1)
-    assert not there.is_visible and there.is_alive(NOW, NOW) and not there.is_alive(0.0, HEARTBEAT_BOUND_S + 1)
 
 
 def test_a_beat_keeps_what_was_renewed_meanwhile() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from barograph.errors import InfrastructureError
 from inventory.leases import processes, registry
-from inventory.leases.holder import Holder, process_holder
+from inventory.leases.holder import process_holder
 from inventory.leases.reaper import ReapResult, reap
 from inventory.leases.registry import Lease
 from inventory.machines import MACHINE_TYPES, MachineRequest
@@ -185,23 +185,6 @@ def test_a_lease_that_is_renewed_while_the_reaper_is_at_work_stays() -> None:
     assert kept.expires_s == 1670.0 and not kept.ending and kept.lease_id != one.lease.lease_id
 
 
-def test_a_lease_is_not_renewed_while_it_is_reaped() -> None:
-    lease = registry.take("ann", "s1", "fake", 60, clock=lambda: 1000.0)
-    refused: list[str] = []
-
-    class Slow(FakeTestbed):
-        def release(self, lease: Lease) -> None:
-            with pytest.raises(InfrastructureError) as error:
-                registry.renew(lease, 600)
-            refused.append(str(error.value))
-
-    _reap(Slow(), now=1070.0)
-    assert refused == [
-        f"lease {lease.lease_id} on fake is being ended, its machines too (released or reaped); start again"
-    ]
-    assert registry.read_all() == ()
-
-
 def test_what_its_holder_could_not_release_is_ended_although_the_holder_lives() -> None:
     testbed = FakeTestbed()
     lease = registry.take("ann", "s1", "fake", 60)
@@ -211,15 +194,6 @@ def test_what_its_holder_could_not_release_is_ended_although_the_holder_lives() 
     (one,) = _reap(testbed)
     assert one.why == "its release did not succeed yet" and one.error is None
     assert registry.read_all() == () and testbed.leftovers() == ()
-
-
-def test_a_live_holder_of_another_host_is_not_reaped() -> None:
-    testbed = FakeTestbed()
-    lease = registry.take("ann", "s1", "fake", 86_400, holder=Holder(1, "another-boot/7", "another-boot/pid:[1]"))
-    testbed.acquire(lease, WANTED)
-    assert _reap(testbed) == () and testbed.machine("m1").alive
-    (one,) = _reap(testbed, now=lease.heartbeat_s + 1500)
-    assert one.why == "its holder, process 1, was last heard of 25 min ago" and registry.read_all() == ()
 
 
 class Hanging(FakeTestbed):

@@ -30,11 +30,8 @@ def test_groups_and_host_variables(tmp_path: Path) -> None:
         "master": ["master"], "workers": ["m1"], "joining": ["m2"],
     }  # fmt: skip
     m1 = everything["hosts"]["m1"]
-    assert (m1["ansible_host"], m1["inside_address"], m1["experiment_address"]) == (
-        "10.213.0.11",
-        "10.213.0.11",
-        "10.214.0.11",
-    )
+    addresses = (m1["ansible_host"], m1["inside_address"], m1["experiment_address"])
+    assert addresses == ("10.213.0.11", "10.213.0.11", "10.214.0.11")
     assert m1["ansible_python_interpreter"] == "/usr/bin/python3"
     assert (m1["machine_type"], m1["machine_cores"], m1["machine_slots"]) == ("type_1", 1.0, 4)
 
@@ -46,13 +43,6 @@ def test_ssh_checks_the_host_key_and_keeps_the_connection(tmp_path: Path) -> Non
         assert option in arguments
 
 
-def test_a_group_is_empty_if_not_given(tmp_path: Path) -> None:
-    children = yaml.safe_load(write_ansible_inventory(MACHINES, {}, tmp_path / "hosts.yaml").read_text())["all"][
-        "children"
-    ]
-    assert children == {name: {"hosts": {}} for name in ("master", "workers", "joining")}
-
-
 def test_strangers_and_unknown_groups_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"\['m9'\] that were not acquired"):
         write_ansible_inventory(MACHINES, {"workers": ["m9"]}, tmp_path / "hosts.yaml")
@@ -62,9 +52,8 @@ def test_strangers_and_unknown_groups_are_refused(tmp_path: Path) -> None:
 
 def test_joining_machines_that_do_not_exist_yet_are_left_out(tmp_path: Path) -> None:
     groups = {"master": ["master"], "workers": ["m1", "m2", "m3"], "joining": ["m2", "m3"]}
-    children = yaml.safe_load(write_ansible_inventory(MACHINES, groups, tmp_path / "hosts.yaml").read_text())["all"][
-        "children"
-    ]
+    path = write_ansible_inventory(MACHINES, groups, tmp_path / "hosts.yaml")
+    children = yaml.safe_load(path.read_text())["all"]["children"]
     assert {group: list(body["hosts"]) for group, body in children.items()} == {
         "master": ["master"], "workers": ["m1", "m2"], "joining": ["m2"],
     }  # fmt: skip
@@ -72,8 +61,7 @@ def test_joining_machines_that_do_not_exist_yet_are_left_out(tmp_path: Path) -> 
 
 def test_a_user_who_is_not_root_becomes_root(tmp_path: Path) -> None:
     ubuntu = replace(MACHINES[0], ssh_user="ubuntu")
-    hosts = yaml.safe_load(write_ansible_inventory([ubuntu, *MACHINES[1:]], {}, tmp_path / "hosts.yaml").read_text())[
-        "all"
-    ]["hosts"]
+    path = write_ansible_inventory([ubuntu, *MACHINES[1:]], {}, tmp_path / "hosts.yaml")
+    hosts = yaml.safe_load(path.read_text())["all"]["hosts"]
     assert hosts["master"]["ansible_become"] is True and hosts["master"]["ansible_user"] == "ubuntu"
     assert "ansible_become" not in hosts["m1"]

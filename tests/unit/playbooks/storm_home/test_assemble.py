@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -146,17 +145,6 @@ def test_a_whole_home_is_made_once_and_links_what_it_can(home: Path, tmp_path: P
     assert list((tmp_path / "cache").iterdir()) == [whole]
 
 
-def test_a_home_of_a_home_leaves_the_first_as_it_was(home: Path, tmp_path: Path) -> None:
-    one, other = tmp_path / "one" / "bridge.jar", tmp_path / "other" / "bridge.jar"
-    for jar in (one, other):
-        jar.parent.mkdir()
-        jar.write_text(jar.parent.name)
-    first = assemble.complete_home(home, None, [one], tmp_path / "homes")
-    second = assemble.complete_home(first, None, [other], tmp_path / "homes")
-    assert (first / "extlib-daemon/bridge.jar").read_text() == "one"
-    assert (second / "extlib-daemon/bridge.jar").read_text() == "other"
-
-
 def test_a_home_that_was_written_into_is_put_right(home: Path, tmp_path: Path) -> None:
     jar = tmp_path / "bridge.jar"
     jar.write_text("bridge")
@@ -164,16 +152,6 @@ def test_a_home_that_was_written_into_is_put_right(home: Path, tmp_path: Path) -
     (whole / "extlib-daemon/bridge.jar").write_text("damaged")
     assert assemble.complete_home(home, None, [jar], tmp_path / "homes") == whole
     assert (whole / "extlib-daemon/bridge.jar").read_text() == "bridge"
-
-
-def test_version_differs_where_homes_differ(home: Path, tmp_path: Path) -> None:
-    jar = tmp_path / "bridge.jar"
-    jar.write_text("one")
-    one = assemble.complete_home(home, None, [jar], tmp_path)
-    jar.write_text("two")
-    two = assemble.complete_home(home, None, [jar], tmp_path)
-    assert (one / "VERSION").read_text() != (two / "VERSION").read_text()
-    assert json.loads((two / "VERSION").read_text())["storm"] == "2.8.3"
 
 
 def test_a_jar_that_is_not_built_is_named(home: Path, tmp_path: Path) -> None:
