@@ -37,15 +37,9 @@ def health_path() -> Path:
 def note_pass(by: PassOrigin, begun_s: float, ended_s: float, ended: Sequence[str], errors: Sequence[str]) -> None:
     """Record one pass. The last success stays on record when a later pass fails."""
     document = read_health()
-    record = document.get(by, {})
-    success_s = record.get("last_success_s") if errors else ended_s
-    passed = {
-        "last_pass_s": ended_s,
-        "last_success_s": success_s,
-        "duration_s": ended_s - begun_s,
-        "ended": list(ended),
-        "errors": list(errors),
-    }
+    success_s = document.get(by, {}).get("last_success_s") if errors else ended_s
+    passed = {"last_pass_s": ended_s, "last_success_s": success_s, "duration_s": ended_s - begun_s}
+    passed |= {"ended": list(ended), "errors": list(errors)}
     write_json_atomic(health_path(), {"v": 1, **document, by: passed})
 
 
@@ -133,7 +127,7 @@ def sweep(
         if not dry_run and only is None:
             note_pass(by, begun_s, time.time(), [], [message_of(error)])
         raise
-    rows = tuple(_leftover_of(one, now, dry_run) for one in reaped)
+    rows = tuple(_leftover_of(each, now, dry_run) for each in reaped)
     if not dry_run and only is None:
         errors = [f"{row}: {row.error}" for row in rows if row.error]
         note_pass(by, begun_s, time.time(), [str(row) for row in rows if not row.error], errors)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from barograph.errors import ExperimentError, blame_of
 from barograph.plan.events.order import topologies_after, working_machines_after
-from barograph.plan.events.rates import RateChange, Sine, Trace
+from barograph.plan.events.rates import RateEvent
 from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice, TopologyChoice
 from barograph.plan.simulation import complaints, is_simulated
 from inventory import TESTBEDS, machines
@@ -71,11 +71,10 @@ def _cached_testbed(name: str, options: str, _state: Path) -> Testbed:
 
 def check(experiment: Experiment) -> None:
     """Raise ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
-    errors = [
-        error
-        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting, _courses, _posts, complaints)
-        for error in test(experiment)
-    ]
+    errors = _topology(experiment)
+    of_topologies = () if errors else (_isolation, _courses)  # they read what is rendered
+    for test in (_policies, _claims, _slots, _faults, _booting, *of_topologies, complaints):
+        errors += test(experiment)
     if errors:
         raise ExperimentError(f"{experiment.name}.yaml: {'; '.join(errors)}")
     testbed_of(experiment.testbed).check(machine_requests(experiment))
@@ -127,7 +126,7 @@ def _sizes(topologies: Iterable[TopologyChoice]) -> list[object]:
     return [(each.workers, [(c.name, c.tasks, c.executors) for c in each.components]) for each in rendered]
 
 
-def _topology(experiment: Experiment) -> Sequence[str]:
+def _topology(experiment: Experiment) -> list[str]:
     if wrong := [error for each in experiment.every_topology() for error in _render_errors(each)]:
         return wrong
     return [
@@ -182,26 +181,19 @@ def unanswered_events(experiment: Experiment, policy: str, answered: Collection[
     return missing and f"policy {policy} does not answer {missing}; it answers {', '.join(sorted(answered)) or 'none'}"
 
 
-def _isolation(experiment: Experiment) -> Sequence[str]:
+def _isolation(experiment: Experiment) -> Iterator[str]:
     """Check the isolation scheduler: it throws where a topology has more workers than executors to put into them."""
-    isolating = [
-        variant
-        for variant in experiment.variants
-        if (variant.policy, variant.parameters.get("scheduler")) == ("storm", "isolation")
-    ]
-    if not isolating or _topology(experiment):
-        return []
-    problems = []
-    submitted = [(variant, _rendered(each)) for variant in isolating for each in experiment.topologies_of(variant)]
-    for variant, topology in submitted:
-        executors = sum(component.executors for component in topology.components)
-        if topology.workers > executors:
-            problems.append(
-                f"variants.{variant.name}: Storm's isolation scheduler throws where a topology has more workers than"
-                f" executors, and {topology.name} has {topology.workers} workers and {executors} executors; set"
-                f" topology.overrides.workers to {executors} or fewer"
-            )
-    return problems
+    for variant in experiment.variants:
+        if (variant.policy, variant.parameters.get("scheduler")) != ("storm", "isolation"):
+            continue
+        for topology in map(_rendered, experiment.topologies_of(variant)):
+            executors = sum(component.executors for component in topology.components)
+            if topology.workers > executors:
+                yield (
+                    f"variants.{variant.name}: Storm's isolation scheduler throws where a topology has more workers"
+                    f" than executors, and {topology.name} has {topology.workers} workers and {executors} executors;"
+                    f" set topology.overrides.workers to {executors} or fewer"
+                )
 
 
 def _rendered(chosen: TopologyChoice) -> TopologySpec:
@@ -241,20 +233,15 @@ def _slots(experiment: Experiment) -> Sequence[str]:
     ]
 
 
-def _faults(experiment: Experiment) -> Sequence[str]:
-    testbed, name = testbed_of(experiment.testbed), experiment.testbed.name
-    crashes = sorted({event.kind for event in experiment.events if event.crashes_machines})
-    disturbances = sorted({event.kind for event in experiment.events if event.disturbances})
-    problems = []
+def _faults(experiment: Experiment) -> Iterator[str]:
+    testbed, events = testbed_of(experiment.testbed), experiment.events
+    of_testbed = f"machines of testbed {experiment.testbed.name} cannot be"
+    crashes = sorted({event.kind for event in events if event.crashes_machines})
+    disturbances = sorted({event.kind for event in events if event.disturbances})
     if crashes and not isinstance(testbed, SupportsFaults):
-        problems.append(
-            f"events has a {' and a '.join(crashes)}, but machines of testbed {name} cannot be crashed and restarted"
-        )
+        yield f"events has a {' and a '.join(crashes)}, but {of_testbed} crashed and restarted"
     if disturbances and not isinstance(testbed, SupportsDisturbances):
-        problems.append(
-            f"events has a {' and a '.join(disturbances)}, but machines of testbed {name} cannot be disturbed"
-        )
-    return problems
+        yield f"events has a {' and a '.join(disturbances)}, but {of_testbed} disturbed"
 
 
 def _booting(experiment: Experiment) -> Sequence[str]:
@@ -269,47 +256,30 @@ def _booting(experiment: Experiment) -> Sequence[str]:
     ]
 
 
-def _courses(experiment: Experiment) -> Sequence[str]:
-    """Check that a course names existing spouts, and that workers post often enough to follow it."""
-    courses = [
-        (place, event)
-        for place, event in enumerate(experiment.events)
-        if isinstance(event, Sine | Trace) or (isinstance(event, RateChange) and event.is_course)
-    ]
-    if not courses or _topology(experiment):
-        return []
-    problems = []
+def _courses(experiment: Experiment) -> Iterator[str]:
+    """Check that a course names existing spouts, and that workers post often enough to follow it, and for decisions:
+    their newest samples would be too old."""
     choices = [(variant, each) for variant in experiment.variants for each in experiment.topologies_of(variant)]
+    courses = [(n, each) for n, each in enumerate(experiment.events) if isinstance(each, RateEvent) and each.is_course]
     for place, event in courses:
         topologies = [_rendered(each) for _, each in choices if event.topology in (None, each.name)]
         spouts = {each.name for topology in topologies for each in topology.components if each.kind == "spout"}
         if event.source is not None and event.source not in spouts:
             names = ", ".join(sorted(spouts))
-            problems.append(f"events.{place}.source is {event.source!r}; the topology has the spouts {names}")
-    why = "with a course of rates", "workers hear of it as they post"
-    return [*problems, *_seldom_posts(experiment, MOST_WINDOW_S, *why)]
-
-
-def _posts(experiment: Experiment) -> Sequence[str]:
-    """Check that workers post often enough for decisions: otherwise their newest samples are too old."""
+            yield f"events.{place}.source is {event.source!r}; the topology has the spouts {names}"
+    limits = []
+    if courses:
+        limits.append((MOST_WINDOW_S, "with a course of rates", "workers hear of it as they post"))
     has_decisions = any(event.asks_policy or event.is_hold for event in experiment.events)
-    if (
-        not has_decisions or is_simulated(experiment) or _topology(experiment)
-    ):  # simulated lines arrive as they are written
-        return []
-    why = "where a policy decides", f"samples older than {FRESH_S:g} s cannot be used for a decision"
-    return _seldom_posts(experiment, MOST_AGE_WINDOW_S, *why)
-
-
-def _seldom_posts(experiment: Experiment, most_s: float, when: str, why: str) -> Sequence[str]:
-    problems = []
-    for variant in experiment.variants:
-        for topology in experiment.topologies_of(variant):
+    if has_decisions and not is_simulated(experiment):  # simulated lines arrive as they are written
+        reason = f"samples older than {FRESH_S:g} s cannot be used for a decision"
+        limits.append((MOST_AGE_WINDOW_S, "where a policy decides", reason))
+    for most_s, when, why in limits:
+        for variant, topology in choices:
             window_s = topology.overrides.get("config", {}).get(WINDOW_SETTING, 0)
             if isinstance(window_s, int | float) and window_s > most_s:
-                limit_text = f"allowed {when}: at most {most_s:g}, because {why}"
-                problems.append(f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {limit_text}")
-    return problems
+                allowed = f"allowed {when}: at most {most_s:g}, because {why}"
+                yield f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {allowed}"
 
 
 def _can_boot(testbed: Testbed) -> bool:
