@@ -30,7 +30,7 @@ from barograph.run.simulation import InProcessService, SimulatedClock
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.driver.cluster import Supervisor, worker_changes
-from scheduler_plugins.driver.nimbus import AssignmentChange, Nimbus, NimbusSettings, StormRefusal
+from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings, StormRefusal
 from scheduler_plugins.driver.rounds import Rounds, ServiceFailed, ServiceInProcess
 from scheduler_plugins.model import Slot
 from scheduler_plugins.service.messages import Answer, Request
@@ -222,17 +222,14 @@ class FakeStorm(InProcessService):
             if lines[0]["machine"] in machines:
                 worker_files.write(folder / "workers" / file, lines)
         if "master" in machines:
-            self._collect_master(folder)
+            if self.service.log_path.exists():
+                shutil.copyfile(self.service.log_path, folder / "decisions.jsonl")
+            fallbacks = [{"t": self._t, "kind": "fallback", "reason": why} for why in self.faults.get("fallback", ())]
+            write_lines(folder / "bridge.jsonl", [*self.bridge.events, *fallbacks])
+            with (folder / "bridge.jsonl").open("a", encoding="utf-8") as bridge:
+                bridge.write(self.faults.get("damaged_bridge_line", ""))
         missing = () if (folder / "workers").exists() else (NO_SAMPLES,)
         return Collection((*missing, *self.faults.get("missing", ())))
-
-    def _collect_master(self, folder: Path) -> None:
-        if self.service.log_path.exists():
-            shutil.copyfile(self.service.log_path, folder / "decisions.jsonl")
-        fallbacks = [{"t": self._t, "kind": "fallback", "reason": why} for why in self.faults.get("fallback", ())]
-        write_lines(folder / "bridge.jsonl", [*self.bridge.events, *fallbacks])
-        with (folder / "bridge.jsonl").open("a", encoding="utf-8") as bridge:
-            bridge.write(self.faults.get("damaged_bridge_line", ""))
 
     def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
         """The fault `clock_offset_ms` is by machine; `clock_step_ms` too, from `clock_step_after_s` on, and
@@ -241,17 +238,17 @@ class FakeStorm(InProcessService):
         The machines' clocks are right by this cluster's own, and `now` may have been shifted to them.
         """
         self._catch_up()
-        offsets = dict(self.faults.get("clock_offset_ms", {}))
-        if self._is_over("clock_step_after_s", 0.0):
-            for name, step in self.faults.get("clock_step_ms", {}).items():
-                offsets[name] = offsets.get(name, 0.0) + step
         ahead_ms = (now() - self.clock.unshifted()) * 1000
-        known = {name: offsets.get(name, 0.0) for name in machines}
-        for name, after_s in self.faults.get("clock_unknown_after_s", {}).items():
-            known[name] = None if self._since_submission() >= after_s else known.get(name, 0.0)
-        error_ms = self.faults.get("clock_error_ms", 0.0)
-        asked = ((name, known[name]) for name in machines)
-        return {name: None if ms is None else ClockOffset(ms - ahead_ms, error_ms) for name, ms in asked}
+        steps = self.faults.get("clock_step_ms", {}) if self._is_over("clock_step_after_s", 0.0) else {}
+        offsets, unknown = self.faults.get("clock_offset_ms", {}), self.faults.get("clock_unknown_after_s", {})
+        found: dict[str, ClockOffset | None] = {}
+        for name in machines:
+            ms, is_unknown = offsets.get(name, 0.0), self._since_submission() >= unknown.get(name, NEVER)
+            error_ms = self.faults.get("clock_error_ms", 0.0)
+            found[name] = None
+            if ms is not None and not is_unknown:
+                found[name] = ClockOffset(ms + steps.get(name, 0.0) - ahead_ms, error_ms)
+        return found
 
     def silent_machines(self) -> tuple[str, ...]:
         gone = () if self.joining == "booted" else sorted(self.returned)
@@ -360,20 +357,28 @@ class FakeStorm(InProcessService):
         """Let the cluster's time pass until now."""
         until = max(self._t, self.clock.now())
         while True:
-            second = math.floor(self._t) + 1
-            self._t = min(until, second, max(self._t, NEVER if self._nimbus_is_silent() else self.nimbus.next_s))
+            second, is_silent = math.floor(self._t) + 1, self._is_over("nimbus_silent_after_s")
+            self._t = min(until, second, max(self._t, NEVER if is_silent else self.nimbus.next_s))
             self._register()
-            self._begin_anew()
-            if not self._nimbus_is_silent():
+            if not self._anew and self._is_over("policy_hangs_after_s"):
+                self._serve({"run_id": self.service.run_id, "why": "its decide hung"})
+            elif not self._anew and self._is_over("service_restarts_after_s"):
+                self._serve()
+                self._anew = True
+            if not self._is_over("nimbus_silent_after_s"):
                 for change in self.nimbus.advance(self._t):
-                    self._start_workers(change)
+                    workers = worker_changes(change.before, change.after)
+                    for slot in workers.stopped:
+                        del self._workers[change.topology_id, slot]
+                    for slot in (*workers.started, *workers.restarted):
+                        self._start_worker(change.topology_id, slot)
             if self._t == second:
-                self._pass_second(second)
+                for name in self._submitted:
+                    if fake_topology(name).topology_id in self.nimbus.topology_ids():
+                        self._write_lines(name, second)
+                self._raise_events(second)
             if self._t >= until:
                 return
-
-    def _nimbus_is_silent(self) -> bool:
-        return self._is_over("nimbus_silent_after_s")
 
     def _round(self) -> None:
         """Now, so that Nimbus and the policy service know at once what has changed."""
@@ -388,20 +393,6 @@ class FakeStorm(InProcessService):
         for name in self._registered - listed:
             self.nimbus.machine_down(name)
         self._registered = listed
-
-    def _begin_anew(self) -> None:
-        """The faults `service_restarts_after_s` and `policy_hangs_after_s`."""
-        if not self._anew and self._is_over("policy_hangs_after_s"):
-            self._serve({"run_id": self.service.run_id, "why": "its decide hung"})
-        elif not self._anew and self._is_over("service_restarts_after_s"):
-            self._serve()
-            self._anew = True
-
-    def _pass_second(self, t: int) -> None:
-        for name in self._submitted:
-            if fake_topology(name).topology_id in self.nimbus.topology_ids():
-                self._write_lines(name, t)
-        self._raise_events(t)
 
     def _raise_events(self, t: int) -> None:
         """`restarts`, `restarts_after_scale`: (seconds after submission or request, slot, spouts' tasks).
@@ -422,28 +413,18 @@ class FakeStorm(InProcessService):
             self.bridge = self.bridge.successor()
             self.nimbus.restart(self.bridge)
 
-    def _start_workers(self, change: AssignmentChange) -> None:
-        changes = worker_changes(change.before, change.after)
-        for slot in changes.stopped:
-            del self._workers[change.topology_id, slot]
-        for slot in (*changes.started, *changes.restarted):
-            self._start_worker(change.topology_id, slot)
-
     def _start_workers_on(self, machine: str) -> None:
         for topology_id, slot in list(self._workers):
             if slot.machine == machine:
                 self._start_worker(topology_id, slot)
 
     def _start_worker(self, topology_id: str, slot: Slot) -> None:
-        self._workers[topology_id, slot] = (next(self._pids), self._new_file(slot))
-
-    def _new_file(self, slot: Slot) -> str:
-        """By when the process began; a millisecond later where there is such a file, as of a worker that restarts."""
+        """Its file is named by when it begins; a millisecond later where there is such a file."""
         since_ms = int(1000 * self._t)
         while (file := f"{slot.machine}-{slot.port}-{since_ms}{worker_files.SUFFIX}") in self._files:
             since_ms += 1
         self._files.add(file)
-        return file
+        self._workers[topology_id, slot] = (next(self._pids), file)
 
     def _write_lines(self, topology: str, t: int) -> None:
         """Of each of its workers; nothing comes out while a task has no place, or has a machine that is down."""
