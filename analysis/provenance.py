@@ -47,9 +47,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 # Code that only reads tables: it cannot change a series' tables.
-READERS_OF_TABLES = tuple(
-    f"analysis/{name}/"
-    for name in ("bundle", "calibration", "claims", "compare", "nights", "query", "report", "storage")
+READERS_OF_TABLES = (
+    "analysis/sql.py",
+    *(f"analysis/{name}/" for name in ("bundle", "calibration", "claims", "compare", "nights", "report", "storage")),
 )
 
 

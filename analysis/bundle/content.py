@@ -1,4 +1,4 @@
-"""Select the files of a series for its bundle, say why others are left out, and search for secrets.
+"""Select the files of a series for its bundle, say why others are left out, search for secrets, and write the archive.
 
 Keys, tokens and webhook addresses must not be published. Files are searched in pieces, for shapes of secrets
 and for the values of this process's environment.
@@ -7,14 +7,19 @@ and for the values of this process's environment.
 from __future__ import annotations
 
 import base64
+import gzip
+import hashlib
+import io
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import IO
 from urllib.parse import quote, quote_plus
 
-from analysis.bundle.archive import ArchiveEntry
 from analysis.record.files import COUNTERFACTUALS, SeriesPaths
 from barograph.errors import ConfigurationError
 
@@ -131,6 +136,15 @@ def written_forms(value: bytes) -> set[bytes]:
     return forms
 
 
+@dataclass(frozen=True)
+class ArchiveEntry:
+    """A file of the archive."""
+
+    name: str
+    source: Path | bytes
+    executable: bool = False
+
+
 SERIES = "series"  # folder of the series in its bundle
 HARNESS_FILES = {
     "machines.json": "addresses and ssh keys' places of machines that are gone",
@@ -155,7 +169,8 @@ class Selection:
 def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str]) -> Selection:
     """Select files of the series in `root`. Raises ConfigurationError for a secret in a file that numbers need."""
     selection, secrets = Selection(), secret_search(environment)
-    for name, path in _files(root):
+    for path in _files(root):
+        name = path.relative_to(root).as_posix()
         reason = _reason_to_omit(PurePosixPath(name), without_raw)
         if reason:
             selection.left_out[_file_group(name)] = reason
@@ -172,26 +187,19 @@ def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str
             with path.open("rb") as file:
                 selection.homes += [name] if any(HOME_FOLDERS.search(line) for line in file) else []
         selection.entries.append(ArchiveEntry(f"{SERIES}/{name}", path))
-    selection.entries += _empty_runs(root, selection)
+    # An archive has files only.
+    runs = {entry.name.split("/")[2] for entry in selection.entries if entry.name.startswith(f"{SERIES}/runs/")}
+    selection.entries += [ArchiveEntry(f"{SERIES}/runs/{run.run_id}/{EMPTY_RUN_FILE}", b"")
+                          for run in SeriesPaths(root).all_runs() if run.run_id not in runs]  # fmt: skip
     return selection
 
 
-def _empty_runs(root: Path, selection: Selection) -> Iterator[ArchiveEntry]:
-    """Yield an entry for each run without files, because an archive has files only."""
-    names = {entry.name.split("/")[2] for entry in selection.entries if entry.name.startswith(f"{SERIES}/runs/")}
-    for run in SeriesPaths(root).all_runs():
-        if run.run_id not in names:
-            yield ArchiveEntry(f"{SERIES}/runs/{run.run_id}/{EMPTY_RUN_FILE}", b"")
-
-
-def _files(root: Path) -> Iterator[tuple[str, Path]]:
+def _files(root: Path) -> Iterator[Path]:
     """Yield the files; in a series of one run the records are links."""
     for folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-        for name in sorted(files):
-            if not name.startswith((".", "_")) and not name.endswith(".crc"):
-                path = Path(folder) / name
-                yield path.relative_to(root).as_posix(), path
+        yield from (Path(folder) / name for name in sorted(files)
+                    if not name.startswith((".", "_")) and not name.endswith(".crc"))  # fmt: skip
 
 
 def _reason_to_omit(name: PurePosixPath, without_raw: bool) -> str | None:
@@ -212,3 +220,50 @@ def _file_group(name: str) -> str:
     if parts[0] == "runs" and len(parts) > 3:
         return f"runs/*/{parts[2]}"
     return f"{parts[0]}/*" if parts[0] in ("attempts", COUNTERFACTUALS) else parts[-1]
+
+
+SUMS = "SHA256SUMS"
+TIME_S = 315_532_800  # 1980: the earliest time that every format can store
+LEVEL = 6
+
+
+def write_archive(target: Path, top: str, entries: Iterable[ArchiveEntry]) -> None:
+    """Write every entry below the folder `top`, then their SHA-256 sums, as a `.tar.gz` whose bytes depend on names and
+    contents only: sorted, without times, owners or host name. `target` appears whole or not at all, and an existing
+    file is never overwritten."""
+    sums = []
+    with (
+        _new_file(target) as file,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            sums.append(f"{_add(tar, top, entry)}  {entry.name}\n")
+        _add(tar, top, ArchiveEntry(SUMS, "".join(sums).encode()))
+
+
+@contextmanager
+def _new_file(target: Path) -> Iterator[IO[bytes]]:
+    scratch = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with scratch.open("wb") as file:
+            yield file
+        os.link(scratch, target)  # fails if there is one, even one created meanwhile
+    except FileExistsError as error:
+        raise ConfigurationError(
+            f"{target} exists; nothing is overwritten: give --to another name, or remove it"
+        ) from error
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _add(tar: tarfile.TarFile, top: str, entry: ArchiveEntry) -> str:
+    """Add the entry and return its digest."""
+    info = tarfile.TarInfo(f"{top}/{entry.name}")
+    info.mode, info.mtime = 0o755 if entry.executable else 0o644, TIME_S
+    with io.BytesIO(entry.source) if isinstance(entry.source, bytes) else entry.source.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        info.size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        tar.addfile(info, file)
+    return digest

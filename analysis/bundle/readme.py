@@ -1,178 +1,125 @@
-"""README.md of a bundle: its subject, its claims, how to reproduce it, and what it leaves out. Pure."""
+"""README.md, environment.json and the pinned requirements of a bundle, from the records of its series.
+
+The requirements of the analysis are selected by the `via` comments of requirements.txt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from analysis.bundle.environment import EnvironmentFacts
+from jinja2 import Environment, FileSystemLoader
+
+from analysis.provenance import FILE
+from analysis.record.files import RunPaths, SeriesPaths, read_json, read_json_or_none
 from analysis.record.simulated import is_simulated
 
+JDK = re.compile(r"\bJDK-([\w.+-]+)")
+LOG_LINES = 200  # lines of a daemon's log, which names its versions at the beginning
+RUN_FACTS = ("variant", "status", "failure", "seed", "git_commit", "git_dirty", "versions", "harness_facts", "machines",
+          "clock_offset_ms")  # fmt: skip
 HOMES_SHOWN = 10
-SIMULATED_WORDS = "**Simulated, not measured**: no machine and no Storm ran. Every number is a model's answer."
 
 
 @dataclass(frozen=True)
-class ReadmeContent:
-    """Data of a README. `sources`: a line each about the code; `left_out`: name -> reason; `homes`: files that name
-    home folders; `trust`: the report's sentence about simulated runs."""
+class EnvironmentFacts:
+    """The contents of README and environment.json."""
 
-    title: str
-    run_id: str | None
-    facts: EnvironmentFacts
-    claims: Sequence[Mapping[str, Any]]
-    sources: Sequence[str]
-    left_out: Mapping[str, str]
-    homes: Sequence[str]
-    trust: str = ""
+    series: Mapping[str, Any]
+    runs: Mapping[str, Mapping[str, Any]]  # by run id; empty for a run without a readable run.json
+    analysed: Mapping[str, Any]
+    java: Mapping[str, str]  # of the machines, by run
 
-
-def text(content: ReadmeContent) -> str:
-    is_model = _is_simulated(content)
-    parts = (
-        _head(content, is_model), _again(is_model), _claims(content.claims, is_model), _inside(),
-        _runs(content.facts), _environment(content.facts), _code(content.sources), _not_inside(content),
-    )  # fmt: skip
-    return "\n".join(line for part in parts for line in part) + "\n"
+    def environment(self, left_out: Mapping[str, str]) -> dict[str, Any]:
+        """Return environment.json."""
+        runs = {run_id: {name: run[name] for name in RUN_FACTS if name in run} | {"java": self.java.get(run_id)}
+                for run_id, run in self.runs.items()}  # fmt: skip
+        return {
+            "v": 1, "series_id": self.series.get("series_id"), "runs": runs, "analysed": self.analysed,
+            "left_out": dict(sorted(left_out.items())),
+        }  # fmt: skip
 
 
-def _head(content: ReadmeContent, simulated: bool) -> Iterator[str]:
-    yield f"# {content.title}\n"
-    series = content.facts.series
-    yield (
-        f"Series `{series.get('series_id')}` of the experiment `{series.get('experiment')}`, run by Barograph, a"
-        " harness for experiments on the elastic scheduling of Apache Storm."
+def facts_of_series(root: Path) -> EnvironmentFacts:
+    paths = SeriesPaths(root)
+    every = paths.all_runs()
+    java = {run.run_id: version for run in every if (version := _java_version(run))}
+    documents = {run.run_id: read_json_or_none(run.run_json) or {} for run in every}
+    return EnvironmentFacts(read_json(paths.series_json), documents, read_json_or_none(root / FILE) or {}, java)
+
+
+def _java_version(run: RunPaths) -> str | None:
+    """Return the version that Nimbus logs when a topology is submitted."""
+    log = run.logs / "master" / "nimbus.log"
+    if not log.is_file():
+        return None
+    with log.open(encoding="utf-8", errors="replace") as file:
+        return next((match[1] for line in islice(file, LOG_LINES) if (match := JDK.search(line))), None)
+
+
+def text(
+    title: str, run_id: str | None, facts: EnvironmentFacts, claims: Sequence[Mapping[str, Any]],
+    sources: Sequence[str], left_out: Mapping[str, str], homes: Sequence[str], trust: str = "",
+) -> str:  # fmt: skip
+    """Return README.md. `run_id`: of a bundle of one run; `sources`: a line each about the code; `left_out`: name ->
+    reason; `homes`: files that name home folders; `trust`: the report's sentence about simulated runs."""
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True, keep_trailing_newline=True
     )
-    if content.run_id is not None:
-        other_runs = len(series.get("reduced_from") or ()) - 1
-        yield (
-            f"Of the series this is the run `{content.run_id}` alone; {other_runs} other runs are left out, tables are"
-            " reduced to it, and figures, report and verdicts are made of it."
-        )
-    if simulated:
-        yield f"\n{content.trust or SIMULATED_WORDS}"
-    yield ""
-
-
-def _is_simulated(content: ReadmeContent) -> bool:
-    return is_simulated(content.facts.series) or any(map(is_simulated, content.facts.runs.values()))
-
-
-def _again(simulated: bool) -> Iterator[str]:
-    yield "## How to make it again\n"
-    yield "```\npython3 remake.py\n```\n"
-    yield (
-        "checks every file against `SHA256SUMS` (`sha256sum -c SHA256SUMS` does too), installs the pinned packages of"
-        " `requirements-analysis.txt` (Python 3.11 or 3.12; `--python EXE` takes an interpreter that has them, and no"
-        " network), makes every table, figure and the report from the raw lines into `remade/` with Spark, and"
-        " compares them with those in `series/`, value by value; floats to 9 digits, because sums of parts come in any"
-        " order. It says `equal`, or what differs. Exit codes: 0 equal, 1 differs, 2 cannot be made again,"
-        " 3 a file is damaged, missing or was added."
-    )
-    verb = "simulate" if simulated else "measure"
-    place = "" if simulated else ", on machines of your own"
-    yield (
-        f"\nTo {verb} again{place}, take the code in `source/`, whose README says how. The experiment"
-        " is `specs/experiment.json`; without its `name` it is a file for `dags/experiments/<family>/<name>.yaml`."
-    )
-    yield ""
-
-
-COLUMNS = {
-    "claim": "id", "statement": "statement", "stated": "stated_text", "measured": "measured_text",
-    "interval": "interval_text", "runs": "runs", "verdict": "verdict_text",
-}  # fmt: skip
-MODEL_COLUMNS = {
-    "claim": "id", "statement": "statement", "stated": "stated_text", "the model gives": "measured_text",
-    "range": "range_text", "seeds": "runs",
-}  # fmt: skip
-
-
-def _claims(claims: Sequence[Mapping[str, Any]], simulated: bool) -> Iterator[str]:
-    yield "## Claims\n"
-    if not claims:
-        yield "The experiment names no claims.\n"
-        return
-    columns = MODEL_COLUMNS if simulated else COLUMNS
-    yield _cells(columns)
-    yield _cells("---" for _ in columns)
-    for row in claims:
-        yield _cells(row.get(name, "") for name in columns.values())
-    if simulated:
-        yield (
-            "\nA range is over seeds; of what follows from other claims it is over these, and of how far seeds lie"
-            " apart over the points of a sweep. There are no verdicts. `series/claims.json` and `series/report.html`"
-            " say what can come out.\n"
-        )
-        return
-    yield "\nAll of them, with reasons and A/A floors, are in `series/claims.json` and `series/report.html`.\n"
-
-
-def _inside() -> Iterator[str]:
-    yield "## What is where\n"
-    yield from (
-        "- `series/report.html`: everything on one page; `series/figures/`: each figure and its data",
-        "- of a comparison `series/comparison.html`: its answer; `beside/`: what its A/A floor takes from other series",
-        "- `series/runs/<run>/`: the raw lines of workers and machines, events, decisions, daemons' logs, `run.json`",
-        "- `series/tables/<table>.parquet/`: the tables; what their columns mean is in `tables.txt`",
-        "- `specs/`: the experiment as it was run, and each run's topology as it was submitted (Flux YAML)",
-        "- `environment.json`: of each run commit, versions, the harness's machine, the workers' machines, clocks",
-        "- `source/`: the code that ran it; `code/`: the code that made tables, figures and report",
-        "- `requirements.txt`: all pinned packages; `requirements-analysis.txt`: those that re-making needs\n",
-    )
-
-
-def _runs(facts: EnvironmentFacts) -> Iterator[str]:
-    yield "## Runs\n"
-    yield "| run | variant | status | why |\n|---|---|---|---|"
-    for run_id, run in facts.runs.items():
-        failure = run.get("failure") or {}
-        reason = f"{failure['blame']}: {failure['message']}" if failure else ""
-        yield _cells((run_id, (run.get("variant") or {}).get("name", ""), run.get("status", "no record"), reason))
-    yield ""
-
-
-def _environment(facts: EnvironmentFacts) -> Iterator[str]:
-    """Yield values that all runs share once; they may differ in a series that was resumed elsewhere."""
-    yield "## Environment\n"
-    facts_by_name: dict[str, set[str]] = {}
-    for run_id, run in facts.runs.items():
-        versions = {**(run.get("versions") or {}), **({"java": facts.java[run_id]} if run_id in facts.java else {})}
+    templates.filters["cell"] = lambda value: " ".join(str(value).split()).replace("|", r"\|")
+    environment: dict[str, set[str]] = {}  # values that all runs share; they may differ in a resumed series
+    for run in facts.runs.values():
         box = {name: value for name, value in (run.get("harness_facts") or {}).items() if name != "load_1min"}
-        for name, value in {**versions, **box, "workers' machines": _machines(run.get("machines") or {})}.items():
-            facts_by_name.setdefault(name, set()).add(str(value))
-    yield from (f"- {name}: {'; '.join(sorted(values))}" for name, values in facts_by_name.items())
-    tools = facts.analysed.get("versions") or {}
-    yield f"- analysed with {', '.join(f'{name} {version}' for name, version in tools.items()) or 'unknown versions'}\n"
+        machines = {"workers' machines": _machines(run.get("machines") or {})}
+        for name, value in {**(run.get("versions") or {}), **box, **machines}.items():
+            environment.setdefault(name, set()).add(str(value))
+    if facts.java:
+        environment["java"] = set(facts.java.values())
+    rest = f" and {len(homes) - HOMES_SHOWN} more" if len(homes) > HOMES_SHOWN else ""
+    tools = (facts.analysed.get("versions") or {}).items()
+    return templates.get_template("README.md.j2").render(
+        title=title, run_id=run_id, series=facts.series, runs=facts.runs, claims=claims, sources=sources, trust=trust,
+        simulated=is_simulated(facts.series) or any(map(is_simulated, facts.runs.values())), left_out=left_out,
+        environment=environment, tools=", ".join(f"{name} {version}" for name, version in tools),
+        homes=", ".join(f"`{name}`" for name in homes[:HOMES_SHOWN]) + rest,
+    )  # fmt: skip
 
 
 def _machines(machines: Mapping[str, Mapping[str, Any]]) -> str:
-    counts: dict[str, int] = {}
-    for facts in machines.values():
-        kind = ", ".join(f"{facts[key]} {unit}" for key, unit in (("cores", "cores"), ("memory_mb", "MB"),
-                         ("bandwidth_mbit", "Mbit/s"), ("slots", "slots")) if facts.get(key) is not None)  # fmt: skip
-        counts[kind] = counts.get(kind, 0) + 1
-    return " + ".join(f"{number} of {kind}" for kind, number in counts.items()) or "not known"
+    units = {"cores": "cores", "memory_mb": "MB", "bandwidth_mbit": "Mbit/s", "slots": "slots"}
+    kinds = Counter(
+        ", ".join(f"{facts[key]} {unit}" for key, unit in units.items() if facts.get(key) is not None)
+        for facts in machines.values()
+    )
+    return " + ".join(f"{number} of {kind}" for kind, number in kinds.items()) or "not known"
 
 
-def _code(sources: Sequence[str]) -> Iterator[str]:
-    yield "## Code\n"
-    yield from (f"- {line}" for line in sources)
-    yield ""
+PIN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?\s*==")
+VIA = re.compile(r"^\s*#\s+(?:via\s+)?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
 
 
-def _not_inside(content: ReadmeContent) -> Iterator[str]:
-    yield "## What is not in it\n"
-    for name, reason in sorted(content.left_out.items()):
-        yield f"- `{name}`: {reason}"
-    if not content.left_out:
-        yield "- nothing of the series was left out"
-    if content.homes:
-        remainder = "" if len(content.homes) <= HOMES_SHOWN else f" and {len(content.homes) - HOMES_SHOWN} more"
-        homes = ", ".join(f"`{name}`" for name in content.homes[:HOMES_SHOWN])
-        yield f"- logs are as they were written, and name folders in somebody's home: {homes}{remainder}"
+def requirements_of(pinned: str, roots: Collection[str]) -> str:
+    """Return the blocks (pin, hashes, `via` comments) of `roots` and of all their dependencies."""
+    blocks: dict[str, str] = {}
+    name = None
+    for line in pinned.splitlines(keepends=True):
+        if begin := PIN.match(line):
+            name = _canonical_name(begin["name"])
+            blocks.setdefault(name, "")  # a package may be pinned once for each version of Python
+        if name is not None and line.strip():
+            blocks[name] += line
+    vias = {name: {_canonical_name(each) for each in VIA.findall(block)} for name, block in blocks.items()}
+    names = {_canonical_name(name) for name in roots} & set(blocks)
+    while dependencies := {name for name in set(blocks) - names if vias[name] & names}:
+        names |= dependencies
+    return "".join(blocks[name] for name in sorted(names))
 
 
-def _cells(values: Iterable[Any]) -> str:
-    return f"| {' | '.join(' '.join(str(value).split()).replace('|', chr(92) + '|') for value in values)} |"
+def _canonical_name(name: str) -> str:
+    """Normalise a name as package indexes do."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -122,11 +122,7 @@ def interpreter(path: str | None, target: Path) -> str:
         raise CannotRemake(
             f"this is Python {version}; the pinned packages are for 3.11 and 3.12: start it with one of them"
         )
-    return make_environment(environment_of(target))
-
-
-def environment_of(target: Path) -> Path:
-    return target.with_name(f"{target.name}-python")
+    return make_environment(target.with_name(f"{target.name}-python"))
 
 
 def make_environment(folder: Path) -> str:
@@ -134,7 +130,16 @@ def make_environment(folder: Path) -> str:
     if (folder / "complete").exists():
         return str(python)
     print(f"environment: installing requirements-analysis.txt into {folder}")
-    _make_empty(folder)
+    try:
+        venv.create(folder, clear=True, with_pip=True)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)  # half an environment would look like files that somebody added
+        if isinstance(error, subprocess.CalledProcessError):
+            raise CannotRemake(
+                f"{sys.executable} makes no environment with pip: apt-get install python3-venv, or give --python an"
+                " interpreter that has the packages"
+            ) from error
+        raise
     (folder / MARK).touch()
     argv = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r",
             str(HERE / "requirements-analysis.txt")]  # fmt: skip
@@ -142,20 +147,6 @@ def make_environment(folder: Path) -> str:
         raise CannotRemake("pip failed (above); give --python an interpreter that has these packages")
     (folder / "complete").touch()
     return str(python)
-
-
-def _make_empty(folder: Path) -> None:
-    """Empty the folder, because half an environment would look like files that somebody added."""
-    try:
-        venv.create(folder, clear=True, with_pip=True)
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, subprocess.CalledProcessError):
-            raise CannotRemake(
-                f"{sys.executable} makes no environment with pip: apt-get install python3-venv, or give --python an"
-                " interpreter that has the packages"
-            ) from error
-        raise
 
 
 def remake(python: str, target: Path) -> int:

@@ -1,5 +1,6 @@
 """`python -m analysis.bundle.reproduction BUNDLE TARGET`: make tables, figures and report from a bundle's raw lines and
-compare them with those in the bundle: tables value by value, also claims and the data of figures.
+compare them with those in the bundle: tables value by value, also claims and the data of figures. And the reduction of
+a series to one of its runs: its report is made again, and its records are links, which stay as they are.
 
 A bundle's `remake.py` starts it with the code of that bundle. Exit codes: 0 equal, 10 something differs; any other
 code is a failure, for example Python's 1.
@@ -9,24 +10,24 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
-from itertools import chain, islice, zip_longest
+from itertools import chain, zip_longest
 from math import isclose, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis import compare as analysis_compare
 from analysis.bundle.content import RAW_FOLDERS, SERIES
-from analysis.bundle.reduction import files_of_run_page, link_runs
 from analysis.compare import question
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import TRACES, SeriesPaths, read_json, write_json_atomic
 from analysis.record.schemas import TABLES
+from barograph.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pyarrow.dataset as ds
 
 
 # Sums are added in any order, so the last digits of a float differ.
@@ -41,34 +42,33 @@ def table_differences(name: str, ours: Path, theirs: Path) -> list[str]:
         return [f"table {name}: only {'in the bundle' if ours.is_dir() else 'made again'}"]
     if not ours.is_dir():
         return []
-    left, right = _read_table(ours), _read_table(theirs)
+    left, right = _dataset(ours).to_table(), _dataset(theirs).to_table()
     if left.schema.names != right.schema.names:
         return [f"table {name}: columns are {left.schema.names} in the bundle, {right.schema.names} made again"]
     if left.num_rows != right.num_rows:
         return [f"table {name}: {left.num_rows} rows in the bundle, {right.num_rows} made again"]
     key = [column for column in TABLES[name].key if column in left.schema.names]
     left, right = (table.sort_by([(column, "ascending") for column in key]) for table in (left, right))
-    return [line for column in left.schema.names for line in _column_differences(name, column, key, left, right)]
+    lines = []
+    for column in left.schema.names:
+        if left[column].equals(right[column]):
+            continue
+        pairs = zip(left[column].to_pylist(), right[column].to_pylist(), strict=True)
+        changes = [(row, a, b) for row, (a, b) in enumerate(pairs) if not equal_values(a, b)]
+        if changes:
+            row, a, b = changes[0]
+            place = ", ".join(f"{part} {left[part][row].as_py()}" for part in key)
+            lines.append(
+                f"table {name}: {len(changes)} of {left.num_rows} values of {column} differ, first at {place}: {a!r} in"
+                f" the bundle, {b!r} made again"
+            )
+    return lines
 
 
-def _read_table(folder: Path) -> pa.Table:
+def _dataset(folder: Path) -> ds.Dataset:
     import pyarrow.dataset as ds
 
-    return ds.dataset(sorted(str(path) for path in folder.glob("*.parquet")), format="parquet").to_table()
-
-
-def _column_differences(name: str, column: str, key: Sequence[str], left: pa.Table, right: pa.Table) -> Iterator[str]:
-    if left[column].equals(right[column]):
-        return
-    pairs = zip(left[column].to_pylist(), right[column].to_pylist(), strict=True)
-    changes = [(row, a, b) for row, (a, b) in enumerate(pairs) if not equal_values(a, b)]
-    if changes:
-        row, a, b = changes[0]
-        place = ", ".join(f"{part} {left[part][row].as_py()}" for part in key)
-        yield (
-            f"table {name}: {len(changes)} of {left.num_rows} values of {column} differ, first at {place}: {a!r} in the"
-            f" bundle, {b!r} made again"
-        )
+    return ds.dataset(sorted(str(path) for path in folder.glob("*.parquet")), format="parquet")
 
 
 def equal_values(a: Any, b: Any) -> bool:
@@ -134,27 +134,13 @@ class _WordParser(HTMLParser):
             self.words += data.split()
 
 
-def _json_parts(path: Path) -> Iterator[Any]:
-    yield json.loads(path.read_text(encoding="utf-8"))
+PARTS: dict[str, Callable[[Path], Iterable[Any]]] = {
+    ".csv": _csv_parts, ".svg": _page_parts, ".html": _page_parts, ".json": lambda path: [read_json(path)],
+}  # fmt: skip
 
 
-PARTS = {".csv": _csv_parts, ".svg": _page_parts, ".html": _page_parts, ".json": _json_parts}
-
-
-def first_lines(lines: Sequence[str], most: int) -> list[str]:
-    """Return the first lines, and the number of the others."""
-    remainder = len(lines) - most
-    return [*islice(lines, most), *([f"… and {remainder} more"] if remainder > 0 else [])]
-
-
-OUTPUT_FILES = (
-    "claims.json",
-    "report.html",
-    "report.json",
-    "analysed.json",
-    "comparison_result.json",
-    "comparison.html",
-)
+ABOUT_SERIES = ("claims.json", "report.html", "report.json")  # of one run they are made again
+OUTPUT_FILES = (*ABOUT_SERIES, "analysed.json", "comparison_result.json", "comparison.html")
 BESIDE = "beside"  # other series that a comparison uses
 MOST_DIFFERENCES = 20
 DIFFERS = 10
@@ -163,57 +149,45 @@ DIFFERS = 10
 def remake(bundle: Path, target: Path) -> int:
     packed = SeriesPaths(bundle / SERIES)
     remade = SeriesPaths(target / str(read_json(packed.series_json)["series_id"]))
-    _lay_out(packed, remade)
+    remade.runs.mkdir(parents=True)
+    link_runs(packed, remade, [run.run_id for run in packed.all_runs()])
+    for path in sorted(packed.root.glob("*.json")):
+        if path.name not in OUTPUT_FILES:
+            shutil.copyfile(path, remade.root / path.name)
     for folder in (bundle / BESIDE).glob("*"):
         shutil.copytree(folder, target / folder.name)
-    if _has_raw(packed):
-        _analyse(remade)
+    if any(any(run.root.glob(f"{part}/*")) for run in packed.all_runs() for part in RAW_FOLDERS):
+        from analysis.ingest import avro_jar
+        from analysis.pipeline import analyse
+
+        analyse(remade.root, jars=(avro_jar.BUNDLED,) if avro_jar.BUNDLED.is_file() else ())
     else:
         print("this bundle has no raw lines: figures and report are made again from its tables")
         shutil.copytree(packed.tables, remade.tables)
-        _report(remade)
+        _report(remade.root)
     if question.is_comparison(remade.root):
         analysis_compare.write(remade.root)
-    differences, words = series_differences(packed, remade, _runs_without_logs(bundle))
+    # Pages of these runs were made from logs that are not in the bundle; `*`: of all of them.
+    omissions = [name.split("/") for name in read_json(bundle / "environment.json").get("left_out") or {}]
+    without_logs = {parts[1] for parts in omissions if parts[0] == "runs" and parts[2:3] == ["logs"]}
+    differences, words = series_differences(packed, remade, without_logs)
     for line in words:
         print(f"note: {line}")
-    for line in first_lines(differences, MOST_DIFFERENCES):
+    for line in differences[:MOST_DIFFERENCES]:
         print(f"differs: {line}")
+    if len(differences) > MOST_DIFFERENCES:
+        print(f"differs: … and {len(differences) - MOST_DIFFERENCES} more")
     if not differences:
-        print(f"equal: {_summary(packed)} made again are those of the bundle")
+        figures = sum(1 for _ in packed.figures.rglob("*.svg"))
+        tables = sum(packed.table(name).is_dir() for name in TABLES)
+        print(f"equal: {tables} tables, {figures} figures, the ledger and all pages made again are those of the bundle")
     return DIFFERS if differences else 0
 
 
-def _lay_out(ours: SeriesPaths, theirs: SeriesPaths) -> None:
-    """Lay out a series with the bundle's runs, without derived files."""
-    theirs.runs.mkdir(parents=True)
-    link_runs(ours, theirs, [run.run_id for run in ours.all_runs()])
-    for path in sorted(ours.root.glob("*.json")):
-        if path.name not in OUTPUT_FILES:
-            shutil.copyfile(path, theirs.root / path.name)
-
-
-def _has_raw(ours: SeriesPaths) -> bool:
-    return any(any(run.root.glob(f"{part}/*")) for run in ours.all_runs() for part in RAW_FOLDERS)
-
-
-def _analyse(theirs: SeriesPaths) -> None:
-    from analysis.ingest import avro_jar
-    from analysis.pipeline import analyse
-
-    analyse(theirs.root, jars=(avro_jar.BUNDLED,) if avro_jar.BUNDLED.is_file() else ())
-
-
-def _report(theirs: SeriesPaths) -> None:
+def _report(root: Path) -> None:
     from analysis.report import series_page
 
-    series_page.build_report(theirs.root)
-
-
-def _runs_without_logs(bundle: Path) -> Collection[str]:
-    """Return runs whose page was made from logs that are not in the bundle; `*`: all of them."""
-    omissions = read_json(bundle / "environment.json").get("left_out") or {}
-    return {name.split("/")[1] for name in omissions if name.startswith("runs/") and name.split("/")[2:3] == ["logs"]}
+    series_page.build_report(root)
 
 
 def series_differences(
@@ -242,10 +216,57 @@ def _outputs(side: SeriesPaths, without_logs: Collection[str]) -> set[str]:
     return {path.relative_to(side.root).as_posix() for path in files}
 
 
-def _summary(ours: SeriesPaths) -> str:
-    figures = sum(1 for _ in ours.figures.rglob("*.svg"))
-    tables = sum(ours.table(name).is_dir() for name in TABLES)
-    return f"{tables} tables, {figures} figures, the ledger and all pages"
+RUN_PAGE_FILES = ("report.html", "figures")
+
+
+def link_runs(source: SeriesPaths, target: SeriesPaths, run_ids: Iterable[str]) -> None:
+    """Give each run a new folder with links to its records, without derived files."""
+    for run_id in run_ids:
+        folder = target.run(run_id).root
+        folder.mkdir(parents=True)
+        for path in sorted(source.run(run_id).root.iterdir()):
+            if path.name not in RUN_PAGE_FILES:
+                (folder / path.name).symlink_to(path.resolve())
+
+
+def files_of_run_page(run: Path) -> list[Path]:
+    """Return the existing files of a run's page and beside it."""
+    page, figures = (run / name for name in RUN_PAGE_FILES)
+    return [*([page] if page.is_file() else []), *sorted(path for path in figures.rglob("*") if path.is_file())]
+
+
+@contextmanager
+def reduce_to_run(root: Path, run_id: str, scratch: Path) -> Iterator[Path]:
+    """Yield a folder below `scratch` with the series reduced to one run: rows of others are left out of every table."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    source = SeriesPaths(root)
+    run_ids = [run.run_id for run in source.all_runs()]
+    if run_id not in run_ids:
+        raise ConfigurationError(f"{root.name} has no run {run_id!r}; it has {', '.join(run_ids) or 'none'}")
+    target = SeriesPaths(scratch / root.name)
+    link_runs(source, target, [run_id])
+    for path in sorted(root.iterdir()):
+        if path.is_file() and path.name not in ABOUT_SERIES and not path.name.startswith("comparison"):
+            shutil.copyfile(path, target.root / path.name)
+        elif path.name == TRACES:
+            shutil.copytree(path, target.root / TRACES)
+    document = read_json(target.series_json)
+    write_json_atomic(target.series_json, document | {"runs": [run_id], "reduced_from": document.get("runs", run_ids)})
+    for name in TABLES:
+        if not any(source.table(name).glob("*.parquet")):
+            continue
+        target.table(name).mkdir(parents=True)
+        dataset = _dataset(source.table(name))
+        # One piece after the other, so that the order of rows is always the same.
+        scanner = dataset.scanner(filter=pc.field("run_id") == run_id, use_threads=False)
+        with pq.ParquetWriter(target.table(name) / "part-0.parquet", dataset.schema) as writer:
+            for batch in scanner.to_batches():
+                if batch.num_rows:
+                    writer.write_batch(batch)
+    _report(target.root)
+    yield target.root
 
 
 def main() -> int:

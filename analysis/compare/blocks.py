@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from analysis.compare.question import Pair
 from analysis.metrics import untimed
@@ -126,6 +127,11 @@ class PairRuns:
         """Return the blocks in which both sides are complete."""
         return sorted(set(self.a.complete) & set(self.b.complete))
 
+    @property
+    def ids(self) -> dict[int, tuple[str, str]]:
+        """Return the runs of these blocks."""
+        return {number: (self.a.complete[number], self.b.complete[number]) for number in self.whole}
+
 
 def runs_of(pair: Pair, runs: Sequence[Row]) -> PairRuns:
     """Return the runs of a pair. `runs`: also attempts after which a run was repeated
@@ -150,7 +156,6 @@ def _block_number(run: Row) -> int:
     return int(number or 0)
 
 
-ValuesOfRuns = Mapping[tuple[str, str], Mapping[str, Value]]  # metric and event -> run -> value
 OF_CLOCKS = "by the machines' clocks these latencies may be wrong by as much as they are, or nobody knows by how much"
 
 
@@ -173,24 +178,19 @@ def metric_blocks(
         values[key][row["run_id"]] = Value(number, bool(row["censored"]), row.get("steady"), low, high)
     order = sorted(values, key=lambda key: (event_order(key[1]), key[0]))
     guarded = (untimed.LATENCY, UTILITY) if latency_level else (untimed.LATENCY,)
-    blocks = [_pair_values(runs, key, values, guarded, untimed_on_record) for runs in pairs for key in order]
-    return [each for each in blocks if each.blocks]
-
-
-def _pair_values(
-    runs: PairRuns, key: tuple[str, str], values: ValuesOfRuns, guarded: tuple[str, ...], untimed_on_record: bool
-) -> MetricBlocks:
-    """Return one metric of a pair; latencies of steady parts carry a verdict by the same rule as in nights."""
-    (metric, event), numbers = key, values[key]
-    sides = {number: (runs.a.complete[number], runs.b.complete[number]) for number in runs.whole}
-    pairs = {number: ids for number, ids in sides.items() if all(run_id in numbers for run_id in ids)}
-    blocks = tuple(Block(number, numbers[a], numbers[b]) for number, (a, b) in pairs.items())
-    measured, reason = [run_id for ids in pairs.values() for run_id in ids], ""
-    if metric.startswith(guarded):
-        shares = values.get((untimed.share_of(metric), event), {})
-        percentages = [shares[run_id].number for run_id in measured if run_id in shares]
-        if not untimed.carry_verdict(percentages, len(measured), any_on_record=untimed_on_record):
-            reason = untimed.TOO_MANY
-        elif any(numbers[run_id].lowest <= 0.0 < numbers[run_id].highest for run_id in measured):
-            reason = OF_CLOCKS
-    return MetricBlocks(runs.pair.name, *key, blocks, why_no_verdict=reason)
+    result = []
+    for runs, (metric, event) in product(pairs, order):
+        numbers = values[metric, event]
+        blocks = tuple(Block(number, numbers[a], numbers[b]) for number, (a, b) in runs.ids.items()
+                       if a in numbers and b in numbers)  # fmt: skip
+        measured, reason = [run_id for block in blocks for run_id in runs.ids[block.number]], ""
+        if metric.startswith(guarded):  # latencies of steady parts carry a verdict by the same rule as in nights
+            shares = values.get((untimed.share_of(metric), event), {})
+            percentages = [shares[run_id].number for run_id in measured if run_id in shares]
+            if not untimed.carry_verdict(percentages, len(measured), any_on_record=untimed_on_record):
+                reason = untimed.TOO_MANY
+            elif any(numbers[run_id].lowest <= 0.0 < numbers[run_id].highest for run_id in measured):
+                reason = OF_CLOCKS
+        if blocks:
+            result.append(MetricBlocks(runs.pair.name, metric, event, blocks, why_no_verdict=reason))
+    return result

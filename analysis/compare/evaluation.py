@@ -27,7 +27,7 @@ from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.simulated import is_simulated
-from analysis.record.small_tables import Row, rows
+from analysis.record.small_tables import rows
 from barograph.errors import BarographError, ConfigurationError
 from barograph.plan.experiment import SIMULATED, WHOLE_CLUSTER
 
@@ -50,23 +50,18 @@ def differences_on_record(series_dir: Path) -> tuple[DifferencesOnRecord, list[s
     differences_by_key: dict[tuple[str, ...], list[float]] = defaultdict(list)
     damages = []
     for folder in same_code_series(series_dir):
+        paths = SeriesPaths(folder)
         try:
-            for key, differences in _differences_of(folder, own_conditions):
-                differences_by_key[key] += differences
+            small_tables.check(paths, NEEDED)
+            if conditions(paths) != own_conditions:
+                continue
+            question, table = read_question(folder), rows(paths, "runs")
+            blocks = series_blocks(paths, [runs_of(pair, table) for pair in question.pairs])
+            for each in blocks:
+                differences_by_key[each.key] += block_differences(each)
         except RecordError as error:
             damages.append(f"An A/A comparison on record is left out: {error}.")
     return dict(differences_by_key), damages
-
-
-def _differences_of(folder: Path, own_conditions: tuple[Any, ...]) -> list[tuple[tuple[str, ...], list[float]]]:
-    """Return those of an A/A comparison; none under other conditions. Raises RecordError if it cannot be read."""
-    paths = SeriesPaths(folder)
-    small_tables.check(paths, NEEDED)
-    if conditions(paths) != own_conditions:
-        return []
-    question, runs = read_question(folder), rows(paths, "runs")
-    blocks = series_blocks(paths, [runs_of(pair, runs) for pair in question.pairs])
-    return [(each.key, block_differences(each)) for each in blocks]
 
 
 def same_code_series(series_dir: Path) -> list[Path]:
@@ -85,7 +80,9 @@ def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
     measured = tuple(sorted({run.get("measurement") or 1 for run in runs if run["status"] == "complete"}))
     machines = {tuple(row[column] for column in ("type", "cores", "memory_mb", "bandwidth_mbit", "slots"))
                 for row in rows(paths, "machines")}  # fmt: skip
-    return _asked_for(paths), tuple(sorted(map(str, machines))), _host(runs), measured
+    facts = [json.loads(run.get("harness_facts") or "{}") for run in runs]  # the host, or how it was simulated
+    hosts = {" ".join(str(each.get(key)) for key in ("cpu_model", "cpus", SIMULATED)) for each in facts}
+    return _asked_for(paths), tuple(sorted(map(str, machines))), tuple(sorted(hosts)), measured
 
 
 def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
@@ -99,13 +96,6 @@ def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
     return testbed, spec.get("durations"), spec.get("topology"), spec.get("topologies"), sorted(changes)
 
 
-def _host(runs: list[Row]) -> tuple[str, ...]:
-    """Return the host, or how it was simulated."""
-    facts = [json.loads(run.get("harness_facts") or "{}") for run in runs]
-    keys = ("cpu_model", "cpus", SIMULATED)
-    return tuple(sorted({" ".join(str(host_facts.get(key)) for key in keys) for host_facts in facts}))
-
-
 def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None) -> ComparisonResult:
     """Return the answer for the blocks analysed so far.
 
@@ -115,12 +105,12 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     question, paths = read_question(root), SeriesPaths(root)
     table = rows(paths, "runs")
     runs = [runs_of(pair, [*failed_attempts(paths), *table]) for pair in question.pairs]
-    kinds = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
-    metrics = series_blocks(paths, runs, question.topology)
+    events = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
+    kinds, metrics = dict(sorted(events.items())), series_blocks(paths, runs, question.topology)
     if any(map(is_simulated, table)):
-        return _answer_of_model(question, runs, metrics, dict(sorted(kinds.items())))
+        return _answer_of_model(question, runs, metrics, kinds)
     differences, damages = differences_on_record(root) if on_record is None else (on_record, [])
-    answer = evaluate(question, runs, metrics, dict(sorted(kinds.items())), differences)
+    answer = evaluate(question, runs, metrics, kinds, differences)
     return replace(answer, notes=(*answer.notes, *damages))
 
 
@@ -150,13 +140,8 @@ def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None
     return blocks
 
 
-def evaluate(
-    question: Question,
-    runs: list[PairRuns],
-    found: Iterable[MetricBlocks],
-    kinds: dict[str, str],
-    on_record: DifferencesOnRecord,
-) -> ComparisonResult:
+def evaluate(question: Question, runs: list[PairRuns], found: Iterable[MetricBlocks], kinds: dict[str, str],
+             on_record: DifferencesOnRecord) -> ComparisonResult:  # fmt: skip
     rows = _rows(runs, question, found, on_record)
     verdicts = [_with_note(row, question) for row in verdict.judge_rows(rows, runs, question.level)]
     is_certain, open_rows, reason = verdict.certainty(question, verdicts, runs)

@@ -103,10 +103,7 @@ def blocks_of_events(pairs: Iterable[PairRuns], events: Mapping[tuple[str, str],
 
 def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], WatchedEvent],
                  errors: ClockErrors | None, read: Reader | None) -> Iterator[MetricBlocks]:  # fmt: skip
-    ids_by_block = {block: (runs.a.complete[block], runs.b.complete[block]) for block in runs.whole}
-    ids_watched = {
-        block: ids for block, ids in ids_by_block.items() if all((run_id, event) in events for run_id in ids)
-    }
+    ids_watched = {block: ids for block, ids in runs.ids.items() if all((run_id, event) in events for run_id in ids)}
     watched_events = {run_id: events[run_id, event] for ids in ids_watched.values() for run_id in ids}
     if not watched_events:
         return
@@ -126,11 +123,12 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], Wa
             note = _note(f"what {100 * share:.0f} % of all tuples keep to", since_s, until_s, untimed_shares)
             metric_values = {run_id: values[run_id] or 0.0 for ids in measured.values() for run_id in ids}
             wrong = {run_id: 0.0 if errors is None else errors.get(run_id) for run_id in metric_values}
-            reason = (
-                _reason(untimed_shares)
-                or _reason_unseen(share, sum(highest[run_id] is None for run_id in metric_values), len(watched_events))
-                or _reason_clocks(wrong, metric_values)
+            beyond = sum(highest[run_id] is None for run_id in metric_values)
+            unseen = (
+                f"{100 * (1 - share):.0f} % or more of the tuples may be lost unseen, within the uncertainty of a loss,"
+                f" in {beyond} of {len(watched_events)} runs"
             )
+            reason = _reason(untimed_shares) or (unseen if beyond else "") or _reason_clocks(wrong, metric_values)
             ranges = {} if reason else {
                 run_id: (value - (wrong[run_id] or 0.0), (highest[run_id] or 0.0) + (wrong[run_id] or 0.0))
                 for run_id, value in metric_values.items()
@@ -215,13 +213,6 @@ def _reason(without: Sequence[Untimed]) -> str:
     return "; ".join(f"{text} {len(runs)} of {len(without)} runs" for text, runs in faults.items() if runs)
 
 
-def _reason_unseen(share: float, runs: int, of: int) -> str:
-    slowest = (
-        f"{100 * (1 - share):.0f} % or more of the tuples may be lost unseen, within the uncertainty of a loss, in"
-    )
-    return f"{slowest} {runs} of {of} runs" if runs else ""
-
-
 def _reason_clocks(errors: Mapping[str, float | None], values: Mapping[str, float]) -> str:
     """Return that clocks may be wrong by as much as a latency takes, or that the error is unknown."""
     count = sum(error is None for error in errors.values())
@@ -249,7 +240,13 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
     Runs whose lines have no histograms are left out.
     """
     throughput = read("event_throughput")
-    starts_by_key, rates = _whole_windows(throughput), _of_runs(untimed.tuples_of_windows(throughput))
+    rates, starts_by_key = (
+        _of_runs(untimed.tuples_of_windows(throughput)),
+        defaultdict[tuple[str, str], set[float]](set),
+    )
+    for row in throughput:
+        if row["complete"]:
+            starts_by_key[row["run_id"], event_id_of(row)].add(row["window_s"])
     histograms: dict[tuple[str, str], dict[float, tuple[list[int], list[float]]]] = defaultdict(dict)
     without_histograms = set()
     for row in read("latency"):
@@ -260,7 +257,11 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
             histograms[key][row["window_s"]] = (row["buckets"], row["counts"])
     backlog, waits = map(_of_runs, untimed.queues(read("activity")))
     losses = read("losses")
-    loss, unknowns = _totals(losses, "lost"), _unseen(losses)
+    loss = _totals(losses, "lost")
+    edges: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in _later(losses):
+        edges[row["run_id"], event_id_of(row)].append(row)
+    unknowns = {key: _unseen_at_sinks(event_edges) for key, event_edges in edges.items()}
     over_s = {
         (row["run_id"], row["event_id"]): row["ended_s"] - row["zero_s"]
         for row in read("scale_events")
@@ -303,17 +304,9 @@ def _totals(rows: Sequence[Row], column: str) -> dict[tuple[str, str], float | N
     return totals
 
 
-def _unseen(losses: Sequence[Row]) -> dict[tuple[str, str], float | None]:
-    """Return tuples at sinks that may be lost after each event beyond the stated losses: for an edge its uncertainty
-    and, if it has no loss, the difference within it. None for an older analysis, which has no uncertainty.
-    """
-    edges: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in _later(losses):
-        edges[row["run_id"], event_id_of(row)].append(row)
-    return {key: _unseen_at_sinks(event_edges) for key, event_edges in edges.items()}
-
-
 def _unseen_at_sinks(edges: Sequence[Row]) -> float | None:
+    """Return tuples at sinks that may be lost after an event beyond the stated losses: for an edge its uncertainty
+    and, if it has no loss, the difference within it. None if an edge has no uncertainty."""
     if any(edge.get(name) is None for edge in edges for name in ("lost", "uncertainty", "difference")):
         return None
     timed = {target: _timed_per_tuple(target, edges) for target in {edge["target"] for edge in edges}}
@@ -336,11 +329,3 @@ def _timed_per_tuple(component: str, edges: Sequence[Row], above: frozenset[str]
         * _timed_per_tuple(edge["target"], edges, above | {component})
         for edge in sent
     )
-
-
-def _whole_windows(throughput: Iterable[Row]) -> dict[tuple[str, str], set[float]]:
-    starts: dict[tuple[str, str], set[float]] = defaultdict(set)
-    for row in throughput:
-        if row["complete"]:
-            starts[row["run_id"], event_id_of(row)].add(row["window_s"])
-    return starts

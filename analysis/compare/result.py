@@ -204,32 +204,27 @@ def result_data(found: ComparisonResult) -> dict[str, Any]:
         "goal_percent": found.question.goal_percent,
         "blocks": found.blocks,
         "rows": [_row_data(row) for row in found.rows],
-        "runs": [_runs_data(runs) for runs in found.runs],
+        "runs": [
+            {"pair": runs.pair.name, "blocks": len(runs.whole), **{
+                letter: {"variant": variant, "complete": len(side.complete), "failed": len(side.failed),
+                         "lost": [{"run_id": run.run_id, "block": run.block, "blame": run.blame, "message": run.message}
+                                  for run in side.lost]}
+                for letter, variant, side in (("a", runs.pair.a, runs.a), ("b", runs.pair.b, runs.b))
+            }}
+            for runs in found.runs
+        ],
         "notes": list(found.notes),
     }  # fmt: skip
 
 
+ROW_KEYS = ("pair", "metric", "event", "words", "primary", "unit", "a", "b", "difference", "low", "high",
+            "difference_percent", "p", "p_holm", "effect", "floor", "floor_percent", "floor_on_record", "goal",
+            "goal_low", "within_goal", "needed_blocks", "needed_for_seen", "unsteady", "note",
+            "why_no_verdict")  # fmt: skip
+
+
 def _row_data(row: MetricRow) -> dict[str, Any]:
-    copied = ("pair", "metric", "event", "words", "primary", "unit", "a", "b", "difference", "low", "high",
-              "difference_percent", "p", "p_holm", "effect", "floor", "floor_percent", "floor_on_record", "goal",
-              "goal_low", "within_goal", "needed_blocks", "needed_for_seen", "unsteady", "note",
-              "why_no_verdict")  # fmt: skip
-    values: Mapping[str, Any] = {name: getattr(row, name) for name in copied}
-    topology_data = {"topology": row.topology} if row.topology else {}
     ends = {} if row.spread is None else {"low": None, "high": None, "lowest": row.low, "highest": row.high}
-    return {
-        **values,
-        **ends,
-        **topology_data,
-        "compared": row.kind.value,
-        "verdict": row.verdict.value,
-        "blocks": len(row.blocks),
-    }
-
-
-def _runs_data(runs: PairRuns) -> dict[str, Any]:
-    sides = {letter: {"variant": variant, "complete": len(side.complete), "failed": len(side.failed),
-                      "lost": [{"run_id": run.run_id, "block": run.block, "blame": run.blame, "message": run.message}
-                               for run in side.lost]}
-             for letter, variant, side in (("a", runs.pair.a, runs.a), ("b", runs.pair.b, runs.b))}  # fmt: skip
-    return {"pair": runs.pair.name, "blocks": len(runs.whole), **sides}
+    topology = {"topology": row.topology} if row.topology else {}
+    facts = {"compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
+    return {name: getattr(row, name) for name in ROW_KEYS} | ends | topology | facts

@@ -4,7 +4,7 @@ left out.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from analysis.compare.blocks import LostRun, PairRuns, SideRuns, Value
+from analysis.compare.blocks import LostRun, PairRuns, Value
 from analysis.compare.question import Question
 from analysis.compare.result import RUNS_FAILED, SURVIVORS, MetricKind, MetricRow, Verdict
 from analysis.compare.verdict import (
@@ -139,7 +139,7 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
     """Return better, worse, no difference, or that so many blocks do not show one or the other; then each pair's
     primary metrics and failures. `of_model`: the model's values, and those that are the same with every seed."""
     primary = [row for row in rows if row.primary]
-    parts = _parts(runs, primary)
+    parts = [(pair, topology) for pair in runs for topology in _topologies(pair, primary)]
     headline = (_model_headline if of_model else _headline)(question, primary, runs, kinds)
 
     def text(pair: PairRuns, own: Sequence[MetricRow], failures: bool) -> str:
@@ -160,11 +160,6 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
         parts_text.append((name, text(pair, own, failures)))
     between = BETWEEN_TOPOLOGIES if any(topology for _, topology in parts) else " "
     return between.join([f"{headline}.", *(f"{name}: {each}." for name, each in parts_text if each)])
-
-
-def _parts(runs: Sequence[PairRuns], primary: Sequence[MetricRow]) -> list[tuple[PairRuns, str]]:
-    """Return each pair, and if there are several topologies each of them."""
-    return [(pair, topology) for pair in runs for topology in _topologies(pair, primary)]
 
 
 def _topologies(pair: PairRuns, primary: Sequence[MetricRow]) -> list[str]:
@@ -247,18 +242,16 @@ def _called_text(question: Question, rows: Sequence[MetricRow], kinds: Kinds, wh
     if not rows:
         return ""
     notes = [f" ({unsteady_text(row)})" if row.unsteady else "" for row in rows]
-    texts = [
-        f"{event_text(row, kinds)} {_size_text(question, row)}{note}" for row, note in zip(rows, notes, strict=True)
-    ]
+    sizes = []
+    for row in rows:
+        if row.kind is MetricKind.RANK:
+            comparative = "longer" if row.sign > 0 else "shorter"
+            sizes.append(f"{comparative} ({rank_text(row, question.a.label, question.b.label)})")
+        else:
+            size_note = f", less than {goal_text(row)}" if row.within_goal else ""
+            sizes.append(f"{difference_text(row)} {interval_text(row)}{size_note}")
+    texts = [f"{event_text(row, kinds)} {size}{note}" for row, size, note in zip(rows, sizes, notes, strict=True)]
     return f"{where}{enumeration(texts)} in {count_text(max(len(row.blocks) for row in rows), 'block')}"
-
-
-def _size_text(question: Question, row: MetricRow) -> str:
-    if row.kind is MetricKind.RANK:
-        comparative = "longer" if row.sign > 0 else "shorter"
-        return f"{comparative} ({rank_text(row, question.a.label, question.b.label)})"
-    size_note = f", less than {goal_text(row)}" if row.within_goal else ""
-    return f"{difference_text(row)} {interval_text(row)}{size_note}"
 
 
 def _bounds_text(row: MetricRow) -> str:
@@ -334,24 +327,22 @@ def failures_text(question: Question, pair: PairRuns, *, of_model: bool = False)
     """Return the failures of the system under test, or whose failure it was that a side never ran. With the upper bound
     of the share that fails, except for a model's seeds, which are not a sample."""
     a, b = question.a.label, question.b.label
-    sides = ((a, pair.a, b, pair.b), (b, pair.b, a, pair.a))
-    return "; ".join(filter(None, (_side_failures_text(*side, of_model=of_model) for side in sides)))
-
-
-def _side_failures_text(label: str, side: SideRuns, other_label: str, other: SideRuns, *, of_model: bool) -> str:
-    if side.failed:
-        share = "every run" if not side.complete else f"{len(side.failed)} of {side.counted} runs"
-        upper = 100 * upper_bound(len(side.failed), side.counted)
-        notes = [
-            f"up to {upper:.0f} % may fail" if side.complete and not of_model else "",
-            f"{other_label} in none of {other.counted}" if other.counted and not other.failed else "",
-        ]
-        note = f" ({'; '.join(filter(None, notes))})" if any(notes) else ""
-        return f"{label} failed in {share}{note}: {reasons_text(side.failed)}"
-    if side.lost and not side.complete:
-        blamed = enumeration(distinct(blame_text(run) for run in side.lost if run.blame))
-        return f"{label} has no complete run{f', by failure of {blamed}' if blamed else ''}: {reasons_text(side.lost)}"
-    return ""
+    texts = []
+    for label, side, other_label, other in ((a, pair.a, b, pair.b), (b, pair.b, a, pair.a)):
+        if side.failed:
+            share = "every run" if not side.complete else f"{len(side.failed)} of {side.counted} runs"
+            upper = 100 * upper_bound(len(side.failed), side.counted)
+            notes = [
+                f"up to {upper:.0f} % may fail" if side.complete and not of_model else "",
+                f"{other_label} in none of {other.counted}" if other.counted and not other.failed else "",
+            ]
+            note = f" ({'; '.join(filter(None, notes))})" if any(notes) else ""
+            texts.append(f"{label} failed in {share}{note}: {reasons_text(side.failed)}")
+        elif side.lost and not side.complete:
+            blamed = enumeration(distinct(blame_text(run) for run in side.lost if run.blame))
+            by = f", by failure of {blamed}" if blamed else ""
+            texts.append(f"{label} has no complete run{by}: {reasons_text(side.lost)}")
+    return "; ".join(texts)
 
 
 def blame_text(run: LostRun) -> str:
@@ -370,43 +361,34 @@ def certainty_text(question: Question, rows: Sequence[MetricRow], certain: bool,
     """Return whether more blocks are needed, and what for; or that they would be of no use."""
     if reason:
         return reason
-    if certain:
-        return _certain_text(question, [row for row in rows if row.primary], kinds)
-    texts = [f"{row.about}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}{_wanted_text(row)}"
-             for row in waiting[:3]]  # fmt: skip
-    remainder = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-    return "; ".join(texts) + remainder
-
-
-def _wanted_text(row: MetricRow) -> str:
-    if row.metric == RUNS_FAILED:
-        return ", which neither tells the sides surely apart nor shows them alike"
-    if row.needed_blocks is None:
-        return f", too wide for {goal_text(row)} in any number of blocks worth naming"
-    blocks_text = count_text(row.needed_blocks - len(row.blocks), "more block")
-    return f", about {blocks_text} to find {goal_text(row)} or rule it out"
-
-
-def _certain_text(question: Question, primary: Sequence[MetricRow], kinds: Kinds) -> str:
-    no_verdict = [row for row in primary if row.verdict is Verdict.NONE]
-    failures = [row for row in primary if row.metric == RUNS_FAILED and row.verdict is Verdict.UNDECIDED]
-    wide_rows = [row for row in primary if is_wide_by_measurement(row)]
-    ranks = [row for row in primary if row.kind is MetricKind.RANK]
-    rest = [row for row in primary if row not in no_verdict + wide_rows + ranks and row.metric != RUNS_FAILED]
-    texts = [
-        _each_text(no_verdict, kinds, "no verdict, however many blocks there are"),
-        _each_text(wide_rows, kinds, "wider only by what the measurement may be wrong by, which no block narrows"),
-        _each_text(ranks, kinds, "some runs never got there, and no number of blocks gives ranks an interval"),
-        _each_text(failures, kinds, "nothing is called for the side that has more of them"),
-    ]
-    if rest or not any(texts):
-        every = f"{question.goal_percent:g} % in every{' other' if any(texts) else ''} primary metric"
+    if not certain:
+        texts = []
+        for row in waiting[:3]:
+            need = ", which neither tells the sides surely apart nor shows them alike"
+            if row.metric != RUNS_FAILED and row.needed_blocks is None:
+                need = f", too wide for {goal_text(row)} in any number of blocks worth naming"
+            elif row.metric != RUNS_FAILED and row.needed_blocks is not None:
+                blocks = count_text(row.needed_blocks - len(row.blocks), "more block")
+                need = f", about {blocks} to find {goal_text(row)} or rule it out"
+            texts.append(f"{row.about}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}{need}")
+        return "; ".join(texts) + (f" and {len(waiting) - 3} more" if len(waiting) > 3 else "")
+    primary = [row for row in rows if row.primary]
+    groups = (
+        ([row for row in primary if row.verdict is Verdict.NONE], "no verdict, however many blocks there are"),
+        ([row for row in primary if is_wide_by_measurement(row)],
+         "wider only by what the measurement may be wrong by, which no block narrows"),
+        ([row for row in primary if row.kind is MetricKind.RANK],
+         "some runs never got there, and no number of blocks gives ranks an interval"),
+        ([row for row in primary if row.metric == RUNS_FAILED and row.verdict is Verdict.UNDECIDED],
+         "nothing is called for the side that has more of them"),
+    )  # fmt: skip
+    texts = [f"{enumeration(distinct(event_text(row, kinds) for row in group))}: {text}" for group, text in groups
+             if group]  # fmt: skip
+    named = [row for group, _ in groups[:3] for row in group]
+    if not texts or any(row not in named and row.metric != RUNS_FAILED for row in primary):
+        every = f"{question.goal_percent:g} % in every{' other' if texts else ''} primary metric"
         texts.append(f"enough blocks to find a difference of {every} or to rule it out, or it is surely larger")
-    return "; ".join(filter(None, texts))
-
-
-def _each_text(rows: Sequence[MetricRow], kinds: Kinds, what: str) -> str:
-    return f"{enumeration(distinct(event_text(row, kinds) for row in rows))}: {what}" if rows else ""
+    return "; ".join(texts)
 
 
 PARTS_OF_MODEL = (

@@ -6,7 +6,7 @@ whether further blocks are needed. *No difference* is a finding of its own: the 
 side that failed more often is not called better, nor the other one worse: its numbers are of the remaining runs.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, geometric_mean
 
@@ -88,12 +88,12 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         row, kind=MetricKind.RATIO if ratio else MetricKind.DIFFERENCE, unit="%" if ratio else metric.unit,
         a=mean(a), b=mean(b),
         p=effect.p_outside(ZERO) if has_p else None, effect=inference.cliffs_delta(b, a), floor_on_record=is_record,
-        region=_goals(goal_percent, smallest, fmean(a), ratio), sign=int(np.sign(effect.estimate.mean)),
+        region=region_of_goal(goal_percent, smallest, fmean(a), ratio), sign=int(np.sign(effect.estimate.mean)),
         note="; ".join(filter(None, (found.note, no_ratio))),
     )  # fmt: skip
 
 
-def _goals(goal_percent: float, smallest: float, mean: float, ratio: bool) -> Interval:
+def region_of_goal(goal_percent: float, smallest: float, mean: float, ratio: bool) -> Interval:
     """Return how far down and up a difference is less than the goal, in the row's unit.
 
     For a ratio +5 % is as far as its inverse, -4.8 %. The smallest difference worth naming applies to both sides, in
@@ -132,7 +132,14 @@ def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float
         for i in family:
             row = _with_needed_blocks(replace(rows[i], p_holm=p_holm.get(i)), level / max(1, len(p_of)))
             fact = row.metric == RUNS_FAILED and row.pair in by_fact
-            verdicts[i] = replace(row, verdict=better_or_worse(row) if fact else _verdict(row, level))
+            if row.p is None:
+                verdict = Verdict.UNDECIDED
+            elif row.p_holm is not None and row.p_holm < level and beyond_floor(row):
+                verdict = better_or_worse(row)
+            else:
+                verdict = Verdict.NO_DIFFERENCE if row.within_goal else Verdict.UNDECIDED
+            verdict = Verdict.NONE if row.why_no_verdict else verdict
+            verdicts[i] = replace(row, verdict=better_or_worse(row) if fact else verdict)
     judged_rows = [verdicts[i] for i in range(len(rows))]
     refusals = {(row.pair, verdict) for row in judged_rows for verdict in praise_of_survivors(row)}
     return [
@@ -190,16 +197,6 @@ def _room(row: MetricRow) -> float:
     return 0.0 if row.counted is None or row.region is None else row.counted.room(row.region)
 
 
-def _verdict(row: MetricRow, level: float) -> Verdict:
-    if row.why_no_verdict:
-        return Verdict.NONE
-    if row.p is None:
-        return Verdict.UNDECIDED
-    if row.p_holm is not None and row.p_holm < level and beyond_floor(row):
-        return better_or_worse(row)
-    return Verdict.NO_DIFFERENCE if row.within_goal else Verdict.UNDECIDED
-
-
 def holds_zero(row: MetricRow) -> bool:
     return row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
 
@@ -219,23 +216,21 @@ def rows_of_model(rows: Sequence[MetricRow]) -> list[MetricRow]:
     """Return the numbers with the smallest and the largest difference of a block, and no verdict. If no number of a
     block differs the runs do not either: hidden losses were the same on both sides."""
     blocks = {(row.pair, block.number) for row in rows for block in row.blocks if block.a != block.b}
+
+    def spread(row: MetricRow) -> tuple[float, float] | None:
+        """Return the spread with possible hidden losses; None if sides can only be ordered."""
+        ends = []
+        for block in row.blocks:
+            numbers = (block.a.number, block.b.number)
+            for a, b in block.ends if (row.pair, block.number) in blocks else (numbers, numbers):
+                ends.append(100 * (b / a - 1) if row.kind is MetricKind.RATIO else b - a)
+        return None if row.counted is None else (min(ends), max(ends))
+
     return [
-        replace(row, spread=_spread(row, blocks), p=None, floor_on_record=False, region=None, verdict=Verdict.NONE,
+        replace(row, spread=spread(row), p=None, floor_on_record=False, region=None, verdict=Verdict.NONE,
                 measured=None if row.measured is None else replace(row.measured, floor=None))
         for row in rows
     ]  # fmt: skip
-
-
-def _spread(row: MetricRow, differing: Collection[tuple[str, int]]) -> tuple[float, float] | None:
-    """Return the spread with possible hidden losses; None if sides can only be ordered."""
-    if row.counted is None:
-        return None
-    ends = []
-    for block in row.blocks:
-        numbers = (block.a.number, block.b.number)
-        for a, b in block.ends if (row.pair, block.number) in differing else (numbers, numbers):
-            ends.append(100 * (b / a - 1) if row.kind is MetricKind.RATIO else b - a)
-    return min(ends), max(ends)
 
 
 def better_or_worse(row: MetricRow) -> Verdict:

@@ -18,8 +18,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from analysis.nights import findings_report
-from analysis.nights.findings import Findings
+from analysis.nights.findings import Findings, change_text
 from analysis.nights.night_series import NightPoint
 from analysis.nights.regressions import Finding, RegressionKind
 from analysis.nights.timelines import NightSpot, Timeline
@@ -87,16 +86,6 @@ def _lines(line: Timeline, frame: Frame, first: int = 0) -> str:
     return "".join(_line_path([frame.place(spot) for spot in part]) for part in parts if part)
 
 
-def _band(line: Timeline, frame: Frame) -> str:
-    """Return the spread of the repetitions: up along the highest, back along the lowest."""
-    paths = []
-    for part in line.stretches:
-        high = [(frame.x(spot.column), frame.y(_extent(spot)[1])) for spot in part]
-        low = [(frame.x(spot.column), frame.y(_extent(spot)[0])) for spot in part]
-        paths.append(_line_path([*high, *reversed(low)]) + "z")
-    return "".join(paths)
-
-
 def _dots(spots: Sequence[NightSpot], frame: Frame) -> str:
     if not spots:
         return ""
@@ -136,9 +125,7 @@ def sparkline(line: Timeline) -> Markup:
     strokes = [("border", column) for column in line.borders]
     changes = [(f"mark {css_class(one)}", column) for column, one in line.marks]
     gaps = [gap.column for gap in line.gaps if gap.column >= first]
-    title = (
-        f"{findings_report.series_text(line.segments[-1].key)}: {len(line.spots)} nights measured, {len(line.gaps)} not"
-    )
+    title = f"{line.heading}: {len(line.spots)} nights measured, {len(line.gaps)} not"
     return Markup("".join([
         f'<svg class="spark" viewBox="0 0 {max(1, columns - first - 1) * SPARK_STEP} {SPARK_HEIGHT}"',
         f' preserveAspectRatio="none" role="img"><title>{escape(title)}</title>',
@@ -152,14 +139,17 @@ def sparkline(line: Timeline) -> Markup:
 def draw_chart(line: Timeline) -> str:
     area = _chart_frame(line)
     spots = [spot for spot in line.spots if spot.reached]
+    spread = ""  # of the repetitions: up along the highest, back along the lowest
+    for part in line.stretches:
+        low, high = ([(area.x(spot.column), area.y(_extent(spot)[end])) for spot in part] for end in (0, 1))
+        spread += _line_path([*high, *reversed(low)]) + "z"
     return "".join([
         f'<svg class="nights" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
-        f"<title>{escape(f'{line.name[0]}, {_heading(line)} over {len(line.cells)} nights')}</title>",
+        f"<title>{escape(f'{line.name[0]}, {line.heading} over {len(line.cells)} nights')}</title>",
         *_axis(line, area),
-        _path("spread", _band(line, area)),
+        _path("spread", spread),
         _path("gap", _ticks((gap.column for gap in line.gaps), area, BOTTOM - 8, 8)),
-        *_borders(line, area),
-        *_changes(line, area),
+        *_marks(line, area),
         _path("line", _lines(line, area)),
         _path("dots", _dots(spots, area)),
         _path("unsteady", _dots([spot for spot in spots if spot.point.unsteady], area)),
@@ -172,10 +162,6 @@ def _chart_frame(line: Timeline) -> Frame:
     step = (WIDTH - LEFT - RIGHT) / len(line.cells)
     values = [value for spot in line.spots for value in _extent(spot)]
     return frame(values, LEFT + step / 2, step, TOP, BOTTOM - 12)
-
-
-def _heading(line: Timeline) -> str:
-    return findings_report.series_text(line.segments[-1].key)
 
 
 def _unit(line: Timeline) -> str:
@@ -215,23 +201,21 @@ def month_labels(days: Sequence[str]) -> list[tuple[int, str]]:
     return [(i, days[i][:7]) for i in firsts[:: -(-len(firsts) // MOST_LABELS)]]
 
 
-def _borders(line: Timeline, frame: Frame) -> Iterator[str]:
+def _marks(line: Timeline, frame: Frame) -> Iterator[str]:
+    """Draw where other machines begin, each change, and the levels on both sides of it, as far as they were measured
+    near it."""
     for column in line.borders:
         x = round(frame.x(column) - frame.step / 2)
         yield _path("border", f"M{x} {TOP - 6}V{BOTTOM}")
         yield _label("border", x, "other machines", is_left=x > LEFT + 90)
-
-
-def _changes(line: Timeline, frame: Frame) -> Iterator[str]:
-    """Draw each change, and the levels on both sides of it, as far as they were measured near it."""
     for column, one in line.marks:
-        x, before = frame.x(column), frame.x(max(0, column - 12))
+        at, before = frame.x(column), frame.x(max(0, column - 12))
         after = frame.x(min(len(line.cells) - 1, column + 12))
-        levels = f"M{before:.0f} {frame.y(one.before):.0f}H{x:.0f}M{x:.0f} {frame.y(one.after):.0f}H{after:.0f}"
+        levels = f"M{before:.0f} {frame.y(one.before):.0f}H{at:.0f}M{at:.0f} {frame.y(one.after):.0f}H{after:.0f}"
         yield _path("level", levels)
     for column, one in line.marks:
         css, place = f"mark {css_class(one)}", round(frame.x(column))
-        label = f"{'▼' if one.after < one.before else '▲'} {findings_report.change_text(one)}"
+        label = f"{'▼' if one.after < one.before else '▲'} {change_text(one)}"
         yield _path(css, f"M{place} {TOP - 6}V{BOTTOM}")
         yield _label(css, place, label, is_left=place > WIDTH - 90)
 
@@ -250,7 +234,8 @@ def shared_columns(findings: Findings) -> str:
     """Return the data that all drawings of a page share, by column: a year of names and commits once, not for each
     series."""
     nights = findings.history.nights
-    names = _short_names([night.id for night in nights])
+    days = Counter(night.id.partition("-")[0] for night in nights)
+    names = [day if days[day := night.id.partition("-")[0]] == 1 else night.id for night in nights]
     step = (WIDTH - LEFT - RIGHT) / len(findings.cells)
     return _json({
         "x": [round(LEFT + step * (column + 0.5)) for column in range(len(findings.cells))],
@@ -262,30 +247,39 @@ def shared_columns(findings: Findings) -> str:
 def chart_points(line: Timeline) -> str:
     """Return data of every night: the value, or why there is none."""
     frame, points = _chart_frame(line), [spot.point for spot in line.spots]
-    names = ("night", "value", "lowest", "highest", "runs", "commit", "note")
-    with_unit = ("value", "lowest", "highest")
+    unit, gaps = _unit(line), [gap.column for gap in line.gaps]
+    numbers = [
+        [None if value is None else float(f"{value:.4g}") for value in values]  # more than a night's precision
+        for values in zip(*((point.value, point.low, point.high) for point in points), strict=True)
+    ]
+    notes = [
+        "; ".join(filter(None, (never_note(point), f"{point.unsteady} of {point.runs} runs not steady"
+                                if point.unsteady else ""))) for point in points
+    ]  # fmt: skip
+    columns = [["night", ""], ["value", unit], ["lowest", unit], ["highest", unit], ["runs", ""], ["commit", ""],
+               ["note", ""]]  # fmt: skip
     measured = {
         **_trace(line, COLOUR, "", [spot.column for spot in line.spots]),
         "y": [round(frame.y(spot.place)) for spot in line.spots],
-        "v": [NIGHT, *([_short(getattr(point, name)) for point in points] for name in ("value", "low", "high")),
-              _compact([point.runs for point in points]), COMMIT, _compact([_note(point) for point in points])],
-    }  # fmt: skip
-    gap_trace = {
-        **_trace(line, GREY, "not measured", [gap.column for gap in line.gaps]),
-        "y": [BOTTOM - 4] * len(line.gaps),
-        "v": [NIGHT, None, None, None, None, None, _compact([gap.why for gap in line.gaps])],
+        "v": [NIGHT, *numbers, _compact([point.runs for point in points]), COMMIT, _compact(notes)],
     }
-    columns = [[name, _unit(line) if name in with_unit else ""] for name in names]
-    return _json({"columns": columns, "traces": [measured, gap_trace]})
+    unmeasured = {
+        **_trace(line, GREY, "not measured", gaps),
+        "y": [BOTTOM - 4] * len(gaps),
+        "v": [NIGHT, *[None] * 5, _compact([gap.why for gap in line.gaps])],
+    }
+    return _json({"columns": columns, "traces": [measured, unmeasured]})
 
 
 def _trace(line: Timeline, colour: str, mark: str, columns: Sequence[int]) -> dict[str, Any]:
-    return {"n": _heading(line), "c": colour, "p": "", "m": mark, "r": "", "at": _column_stretches(columns)}
-
-
-def _note(point: NightPoint) -> str:
-    steadiness = f"{point.unsteady} of {point.runs} runs not steady" if point.unsteady else ""
-    return "; ".join(text for text in (never_note(point), steadiness) if text)
+    """Return a trace; `at`: the first and the last of neighbouring columns."""
+    stretches: list[list[int]] = []
+    for column in columns:
+        if stretches and column == stretches[-1][1] + 1:
+            stretches[-1][1] = column
+        else:
+            stretches.append([column, column])
+    return {"n": line.heading, "c": colour, "p": "", "m": mark, "r": "", "at": stretches}
 
 
 def never_note(point: NightPoint) -> str:
@@ -302,28 +296,6 @@ def _json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _column_stretches(columns: Sequence[int]) -> list[list[int]]:
-    """Return the first and the last of neighbouring columns."""
-    stretches: list[list[int]] = []
-    for column in columns:
-        if stretches and column == stretches[-1][1] + 1:
-            stretches[-1][1] = column
-        else:
-            stretches.append([column, column])
-    return stretches
-
-
 def _compact(column: list[Any]) -> Any:
     """Reduce a column of equal values to one value."""
     return column[0] if len(set(column)) == 1 else column or None
-
-
-def _short_names(ids: Sequence[str]) -> list[str]:
-    """Return the date if a day has one night, else the id."""
-    days = Counter(name.partition("-")[0] for name in ids)
-    return [name.partition("-")[0] if days[name.partition("-")[0]] == 1 else name for name in ids]
-
-
-def _short(value: float | None) -> float | None:
-    """Round to four digits, more than a night's precision."""
-    return None if value is None else float(f"{value:.4g}")

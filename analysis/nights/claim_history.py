@@ -127,8 +127,12 @@ def claim_histories(nights: Sequence[NightRecord]) -> tuple[ClaimHistory, ...]:
     A simulated night has none: a model's answer is no verdict.
     """
     by_night = [{} if night.testbed == SIMULATED else _cells_of_night(night) for night in nights]
-    names = list(dict.fromkeys(name for cells in reversed(by_night) for name in cells))
-    return tuple(_claim_history(name, [cells.get(name) for cells in by_night]) for name in names)
+    blank, histories = ClaimCell(ClaimVerdict.NOT_RUN), []
+    for name in dict.fromkeys(name for cells in reversed(by_night) for name in cells):
+        cells = tuple(cells.get(name, blank) for cells in by_night)
+        last = next(cell.row for cell in reversed(cells) if cell.row is not None)
+        histories.append(ClaimHistory(name, last.statement, last.stated_text, cells))
+    return tuple(histories)
 
 
 def _cells_of_night(night: NightRecord) -> dict[str, ClaimCell]:
@@ -142,12 +146,6 @@ def _cells_of_night(night: NightRecord) -> dict[str, ClaimCell]:
     return cells
 
 
-def _claim_history(name: str, cells: Sequence[ClaimCell | None]) -> ClaimHistory:
-    last = next(cell.row for cell in reversed(cells) if cell is not None and cell.row is not None)
-    blank = ClaimCell(ClaimVerdict.NOT_RUN)
-    return ClaimHistory(name, last.statement, last.stated_text, tuple(cell or blank for cell in cells))
-
-
 def verdict_changes(claims: Sequence[ClaimHistory]) -> tuple[VerdictChange, ...]:
     """Return every change of a verdict, oldest first; nights without one are skipped.
 
@@ -157,25 +155,16 @@ def verdict_changes(claims: Sequence[ClaimHistory]) -> tuple[VerdictChange, ...]
     """
     changes: list[VerdictChange] = []
     for claim in claims:
-        for verdicts in _comparable_verdicts(claim).values():
+        comparable: dict[tuple[int, str], dict[int, ClaimCell]] = defaultdict(dict)
+        for i, cell in enumerate(claim.cells):
+            if cell.is_clear:
+                comparable[cell.version, cell.machine][i] = cell
+        for verdicts in comparable.values():
             turns = [*_changes(claim.name, {i: cell for i, cell in verdicts.items() if not cell.is_indication})]
             nights = {turn.since for turn in turns}
-            changes += turns
-            changes += [
-                change
-                for change in _changes(claim.name, verdicts)
-                if change.is_indication and change.since not in nights
-            ]
+            indications = (change for change in _changes(claim.name, verdicts) if change.is_indication)
+            changes += [*turns, *(change for change in indications if change.since not in nights)]
     return tuple(sorted(changes, key=lambda turn: turn.since))
-
-
-def _comparable_verdicts(claim: ClaimHistory) -> Mapping[tuple[int, str], Mapping[int, ClaimCell]]:
-    """Return the nights, by index, with a verdict, by version of the ledger and machines."""
-    cells: dict[tuple[int, str], dict[int, ClaimCell]] = defaultdict(dict)
-    for i, cell in enumerate(claim.cells):
-        if cell.is_clear:
-            cells[cell.version, cell.machine][i] = cell
-    return cells
 
 
 def _changes(name: str, cells: Mapping[int, ClaimCell]) -> Iterator[VerdictChange]:

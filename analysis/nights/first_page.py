@@ -1,9 +1,10 @@
-"""The first page of a suite: its state, regressions, the calendar, claims over time, and a card a series."""
+"""Rows of findings, which several pages show; the first page of a suite: its state, the calendar, claims, cards."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import groupby, product, takewhile
 from pathlib import Path
@@ -11,34 +12,40 @@ from pathlib import Path
 from markupsafe import Markup
 
 from analysis.metrics.definitions import PRIMARY
-from analysis.nights import findings_report
 from analysis.nights.chart import SPARK_NIGHTS, css_class, never_note, sparkline
 from analysis.nights.claim_history import ClaimHistory, ClaimVerdict, VerdictChange
-from analysis.nights.findings import Findings
-from analysis.nights.night_records import CalendarCell, NightRecord
-from analysis.nights.page_parts import (
-    FindingRow,
-    experiment_page,
-    finding_table,
-    interval_text,
-    with_status,
+from analysis.nights.findings import (
+    Findings,
+    bisect_command,
+    change_text,
+    count_text,
+    floor_text,
+    headline,
+    levels_text,
+    series_text,
+    status_text,
+    value_text,
 )
-from analysis.nights.regressions import RegressionKind, Status
+from analysis.nights.night_records import CalendarCell, NightRecord
+from analysis.nights.night_series import NEVER_SUFFIX
+from analysis.nights.regressions import Finding, RangeKind, RegressionKind, Status
 from analysis.nights.timelines import CURRENT_STATUSES, Timeline, first_page_timelines
 from analysis.numerals import MISSING, number
 from analysis.report import words
-from analysis.report.page import (
-    Block,
-    Definitions,
-    Folded,
-    Items,
-    PageContent,
-    Section,
-    Sentence,
-    Warnings,
-    folded,
+from analysis.report.page import Block, Definitions, Folded, Items, PageContent, Section, Sentence, Warnings, folded
+from analysis.report.table import (
+    BREAK,
+    Across,
+    Heading,
+    ResultTable,
+    bold,
+    code,
+    columns,
+    element,
+    joined,
+    link,
+    small,
 )
-from analysis.report.table import Across, Heading, ResultTable, bold, code, columns, element, joined, link, small
 from barograph.plan.experiment import SIMULATED
 
 MOST_TURNS = 20  # changed verdicts, and changed indications, on the first page
@@ -52,6 +59,90 @@ VERDICT_HEIGHTS = {
 DAYS = (("", "complete"), ("partial", "partial: something failed or was too late"),
         ("failed", "failed: nothing measured"), ("missing", "missing"),
         ("other", "other machines than the night before"))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A finding as a table shows it; links are relative to the index."""
+
+    finding: Finding
+    experiment: str
+    series: str
+    change: str
+    levels: str
+    floor: str
+    since: str
+    sure: str
+    commits: str
+    bisect: str
+    css: str
+    spark: Markup
+    href: str
+
+
+def experiment_page(experiment: str) -> str:
+    return f"experiments/{experiment.replace('/', '-')}.html"
+
+
+def finding_rows(found: Findings, lines: dict[str, list[Timeline]]) -> list[FindingRow]:
+    by_name = {line.name: line for timelines in lines.values() for line in timelines}
+    return [finding_row(one, by_name[one.key.names], found) for one in found.all]
+
+
+def finding_row(finding: Finding, line: Timeline, found: Findings) -> FindingRow:
+    nights = found.history.nights
+    to_bisect = (
+        finding.kind is RegressionKind.REGRESSION
+        and finding.commits.kind is RangeKind.COMMITS
+        and finding.status is Status.CONFIRMED
+        and not finding.key.metric.endswith(NEVER_SUFFIX)  # no comparison has a number of it
+    )
+    return FindingRow(
+        finding=finding,
+        experiment=finding.key.experiment,
+        series=series_text(finding.key),
+        change=change_text(finding),
+        levels=levels_text(finding),
+        floor=floor_text(finding),
+        since=nights[finding.since].id,
+        sure=status_text(finding, nights),
+        commits=finding.commits.words,
+        bisect=bisect_command(finding) if to_bisect else "",
+        css=css_class(finding),
+        spark=sparkline(line),
+        href=f"{experiment_page(finding.key.experiment)}#{line.anchor}",
+    )
+
+
+def name_column(up: str) -> Heading:
+    """Return the column of series; `up` leads to the index."""
+    return Heading("series", lambda row: joined([link(row.experiment, f"{up}{row.href}"), BREAK, row.series]))
+
+
+def finding_table(rows: Sequence[FindingRow | Across], up: str = "") -> ResultTable:
+    def since(row: FindingRow) -> str:
+        return link(row.since, f"{up}nights/{row.since}.html")
+
+    def sure(row: FindingRow) -> str:
+        return joined([row.sure, *([small("new tonight")] if row.finding.new else [])])
+
+    headings = (
+        name_column(up),
+        Heading("change", lambda row: bold(row.change, row.css), css="n k"),
+        *columns("level = levels /n; A/A floor = floor /n k"),
+        Heading("since night", since, css="k"),
+        Heading("how sure", sure),
+        *columns("first bad commit = commits; all nights = spark"),
+    )
+    return ResultTable(headings, rows, row_css=lambda row: row.css)
+
+
+def with_status(rows: Iterable[FindingRow], *statuses: Status) -> list[FindingRow]:
+    return [row for row in rows if row.finding.status in statuses]
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{number(low)} to {number(high)}"
 
 
 def trust(night: NightRecord, root: Path) -> list[str]:
@@ -79,7 +170,7 @@ def first_page(
         title=f"{title}, nights",
         heading=title,
         meta=joined(
-            [f"Suite {suite}{place} · {findings_report.count_text(nights, 'night')} on record", *newest, " · ",
+            [f"Suite {suite}{place} · {count_text(nights, 'night')} on record", *newest, " · ",
              link("findings.json", "findings.json")]
         ),
         css="nights",
@@ -92,7 +183,7 @@ def _blocks(
 ) -> Iterator[Block]:
     regressions = [row for row in rows if row.finding.kind is RegressionKind.REGRESSION]
     current = with_status(regressions, *CURRENT_STATUSES)
-    yield Sentence(findings_report.headline(found), f"state {'bad' if current else 'good'}")
+    yield Sentence(headline(found), f"state {'bad' if current else 'good'}")
     if found.last:
         yield Warnings(trust(found.last, root))
         yield Warnings(failures(found.last))
@@ -159,10 +250,10 @@ def card(line: Timeline) -> Markup:
     """Return a series in small: its line, its last value, and its changes."""
     finding, last = line.standing, line.spots[-1].point
     note = never_note(last)
-    value = findings_report.value_text(last.value, line.metric.unit) + (f" ({note})" if note else "")
-    changed = f"{findings_report.change_text(finding)} since {line.nights[finding.since]}" if finding else ""
+    value = value_text(last.value, line.metric.unit) + (f" ({note})" if note else "")
+    changed = f"{change_text(finding)} since {line.nights[finding.since]}" if finding else ""
     parts = (
-        bold(findings_report.series_text(line.segments[-1].key)), sparkline(line),
+        bold(line.heading), sparkline(line),
         small(note if last.value is None else value, ""), *([" ", small(changed, "was")] if changed else []),
     )  # fmt: skip
     css = f"card {css_class(finding)}" if finding else "card"
@@ -172,20 +263,20 @@ def card(line: Timeline) -> Markup:
 def calendar(found: Findings) -> Markup:
     """Return a strip of days for each month."""
     months = []
+
+    def day(cell: CalendarCell) -> Markup:
+        machines = "; other machines than the night before" if cell.other_machines else ""
+        title = f"{cell.day}: {cell.status}: {cell.words}{machines}"
+        css = f"day {cell.status}{' other' if cell.other_machines else ''}"
+        if cell.night is None:
+            return element("span", cell.day[8:], css=css, title=title)
+        target = f"nights/{found.history.nights[cell.night].id}.html"
+        return element("a", cell.day[8:], css=css, href=target, title=title)
+
     for month, cells in groupby(found.cells, lambda cell: cell.day[:7]):
-        days = element("div", joined((_day(cell, found) for cell in cells), "\n"))
+        days = element("div", joined(map(day, cells), "\n"))
         months.append(element("div", small(month, "") + days, css="month"))
     return element("div", joined(months, "\n"), css="strip")
-
-
-def _day(cell: CalendarCell, found: Findings) -> Markup:
-    machines = "; other machines than the night before" if cell.other_machines else ""
-    title = f"{cell.day}: {cell.status}: {cell.words}{machines}"
-    css = f"day {cell.status}{' other' if cell.other_machines else ''}"
-    if cell.night is None:
-        return element("span", cell.day[8:], css=css, title=title)
-    target = f"nights/{found.history.nights[cell.night].id}.html"
-    return element("a", cell.day[8:], css=css, href=target, title=title)
 
 
 def legend(entries: Iterable[str]) -> Sentence:

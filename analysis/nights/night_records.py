@@ -141,33 +141,23 @@ def parse_night(text: str | bytes, source: str) -> NightRecord:
     try:
         return _adapter().validate_json(text)
     except ValidationError as error:
-        _check_version(text, source)
-        raise NightFormError(f"{source}: {_error_text(error)}") from error
-
-
-def _check_version(text: str | bytes, source: str) -> None:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise NightFormError(f"{source}: is not whole JSON ({error})") from error
-    version = value.get("v") if isinstance(value, dict) else None
-    if version != VERSION:
-        is_newer = isinstance(version, int) and version > VERSION
-        reason = "a newer Barograph wrote it" if is_newer else "it is no night of ours"
-        raise NightFormError(f"{source}: `v` is {version!r}, but {VERSION} is what is read here: {reason}")
-
-
-def _error_text(error: ValidationError) -> str:
-    """Return the first of the errors, and the number of the others."""
-    first, rest = error.errors()[0], error.error_count() - 1
-    place = ".".join(str(part) for part in first["loc"])
-    fields = ", ".join(NightRecord.__dataclass_fields__)
-    hint = f"; a night has {fields}" if first["type"] == "unexpected_keyword_argument" and "." not in place else ""
-    return f"{place}: {first['msg']} (found {first['input']!r:.80}){hint}" + (f"; and {rest} more" if rest else "")
-
-
-def night_json(night: NightRecord) -> bytes:
-    return _adapter().dump_json(night, indent=1) + b"\n"
+        try:
+            value = json.loads(text)
+        except ValueError as fault:
+            raise NightFormError(f"{source}: is not whole JSON ({fault})") from error
+        version = value.get("v") if isinstance(value, dict) else None
+        if version != VERSION:
+            is_newer = isinstance(version, int) and version > VERSION
+            reason = "a newer Barograph wrote it" if is_newer else "it is no night of ours"
+            raise NightFormError(
+                f"{source}: `v` is {version!r}, but {VERSION} is what is read here: {reason}"
+            ) from error
+        first, rest = error.errors()[0], error.error_count() - 1
+        place = ".".join(str(part) for part in first["loc"])
+        fields = ", ".join(NightRecord.__dataclass_fields__)
+        hint = f"; a night has {fields}" if first["type"] == "unexpected_keyword_argument" and "." not in place else ""
+        more = f"; and {rest} more" if rest else ""
+        raise NightFormError(f"{source}: {place}: {first['msg']} (found {first['input']!r:.80}){hint}{more}") from error
 
 
 @dataclass(frozen=True)
@@ -197,17 +187,12 @@ def append_night(folder: Path | str, night: Mapping[str, Any]) -> Path:
     sequence = max([sequence_before, *(one.sequence for one in history.nights)]) + 1
     record = parse_night(json.dumps({**night, "sequence": sequence}), f"the night for {folder}")
     path = Path(folder) / "nights" / f"{record.id}.json"
-    _write_once(path, night_json(record))
-    return path
-
-
-def _write_once(path: Path, content: bytes) -> None:
-    """Write whole or not at all, and never over another night: a link fails if the name is taken."""
+    # Whole or not at all, and never over another night: a link fails if the name is taken.
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            file.write(_adapter().dump_json(record, indent=1) + b"\n")
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(0o644)
@@ -219,6 +204,7 @@ def _write_once(path: Path, content: bytes) -> None:
         ) from error
     finally:
         Path(name).unlink(missing_ok=True)
+    return path
 
 
 def read_history(folder: Path | str) -> History:
@@ -227,22 +213,16 @@ def read_history(folder: Path | str) -> History:
     faults = []
     for path in sorted(Path(folder).glob("nights/[!.]*.json")):
         try:
-            nights.append(_read_night(path))
+            night = parse_night(path.read_bytes(), path.name)
+            if night.id != path.stem:
+                raise NightFormError(f"{path.name}: holds the night {night.id}; a copy does not count twice")
+            nights.append(night)
         except NightFormError as error:
             faults.append(DamagedFile(path.name, str(error).removeprefix(f"{path.name}: ")))
+        except OSError as error:
+            faults.append(DamagedFile(path.name, f"cannot be read: {error.strerror}"))
     nights.sort(key=lambda night: (night.sequence, night.started_s))
     return History(Path(folder).absolute().name, tuple(nights), tuple(faults))
-
-
-def _read_night(path: Path) -> NightRecord:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise NightFormError(f"{path.name}: cannot be read: {error.strerror}") from error
-    night = parse_night(content, path.name)
-    if night.id != path.stem:
-        raise NightFormError(f"{path.name}: holds the night {night.id}; a copy does not count twice")
-    return night
 
 
 def clock_jumps(history: History) -> list[str]:

@@ -8,7 +8,7 @@ Pure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -118,8 +118,13 @@ def build_series(nights: Sequence[NightRecord], renames: Renames) -> tuple[Night
     records = [apply_renames(night, renames) for night in nights]
     values_by_key: dict[NightKey, dict[int, Values]] = defaultdict(dict)
     for i, (night, experiments) in enumerate(zip(nights, records, strict=True)):
-        for name, values in _measurements(experiments):
-            values_by_key[NightKey(*name, machine_of(night, experiments[name[0]]))][i] = values
+        for experiment_name, of in experiments.items():
+            for variant, metrics in of.variants.items():
+                for name, events in metrics.items():
+                    for event, values in events.items():
+                        if values.runs:
+                            key = NightKey(experiment_name, variant, name, event, machine_of(night, of))
+                            values_by_key[key][i] = values
     result = []
     for key, every_night in sorted(values_by_key.items()):
         omissions = _no_verdicts(key, values_by_key, records)
@@ -194,15 +199,6 @@ def _new_name(name: str, renames: Mapping[str, str], names: Mapping[str, object]
     return name if name_today in names else name_today
 
 
-def _measurements(experiments: Mapping[str, ExperimentNight]) -> Iterator[tuple[SeriesName, Values]]:
-    for experiment, night in experiments.items():
-        for variant, metrics in night.variants.items():
-            for name, events in metrics.items():
-                for event, values in events.items():
-                    if values.runs:
-                        yield (experiment, variant, name, event), values
-
-
 def _why(night: NightRecord, experiments: Mapping[str, ExperimentNight], key: NightKey) -> str:
     """Return why a night has no value of a series."""
     record = experiments.get(key.experiment)
@@ -251,60 +247,37 @@ def _shares(found: Mapping[int, Values], whys: Mapping[int, str]) -> list[NightP
 
 NIGHTS_WITHOUT_NAME = 2  # nights without a name before that is reported
 NIGHTS_OF_NEWS = 30  # nights for which it is reported
-NamesByNight = list[tuple[NightRecord, frozenset[str]]]  # nights that could have had names, and those they had
+NamesByNight = list[tuple[NightRecord, Collection[str]]]  # nights that could have had names, and those they had
 
 
 def name_changes(nights: Sequence[NightRecord], renames: Renames) -> list[str]:
     """Return one line for each name that vanished or appeared lately."""
     by_night = [(night, apply_renames(night, renames)) for night in nights]
-    lines = list(
-        _lines_of_names("experiment", "", [(night, frozenset(experiments)) for night, experiments in by_night])
-    )
-    for experiment in sorted({name for _, experiments in by_night for name in experiments}):
-        measured = [(night, experiments[experiment]) for night, experiments in by_night if experiment in experiments]
-        complete_nights = [
-            (night, experiments)
-            for night, experiments in measured
-            if experiments.status == "complete" and experiments.variants
-        ]
-        lines += _lines_of_names(
-            "variant", experiment, [(night, frozenset(experiments.variants)) for night, experiments in complete_nights]
-        )
-        for variant in sorted({name for _, experiments in complete_nights for name in experiments.variants}):
-            names = [
-                (night, frozenset(experiments.variants[variant]))
-                for night, experiments in complete_nights
-                if variant in experiments.variants
-            ]
-            lines += _lines_of_names("metric", f"{experiment}/{variant}", names)
+    lines = [*_lines_of_names("experiment", "", [(night, experiments) for night, experiments in by_night])]
+    for name in sorted({name for _, experiments in by_night for name in experiments}):
+        records = [(night, experiments[name]) for night, experiments in by_night if name in experiments]
+        measured = [(night, of.variants) for night, of in records if of.status == "complete" and of.variants]
+        lines += _lines_of_names("variant", name, [(night, variants) for night, variants in measured])
+        for variant in sorted({variant for _, variants in measured for variant in variants}):
+            names = [(night, variants[variant]) for night, variants in measured if variant in variants]
+            lines += _lines_of_names("metric", f"{name}/{variant}", [(night, metrics) for night, metrics in names])
     return lines
 
 
 def _lines_of_names(what: str, where: str, names: NamesByNight) -> Iterator[str]:
     place = f" of {where}" if where else ""
-    last_nights, first_nights = dict(_last_nights(names)), dict(_first_nights(names))
-    for name, last in last_nights.items():
-        candidates = [candidate for candidate, first in first_nights.items() if first == last + 1]
+    indices = {name: [i for i, (_, each) in enumerate(names) if name in each]
+              for name in sorted({name for _, each in names for name in each})}  # fmt: skip
+    vanished = {name: at[-1] for name, at in indices.items()
+                if NIGHTS_WITHOUT_NAME <= len(names) - at[-1] - 1 <= NIGHTS_OF_NEWS}  # fmt: skip
+    appeared = {name: at[0] for name, at in indices.items()
+                if at[0] >= NIGHTS_WITHOUT_NAME and len(names) - at[0] <= NIGHTS_OF_NEWS}  # fmt: skip
+    for name, last in vanished.items():
+        candidates = [candidate for candidate, first in appeared.items() if first == last + 1]
         maybe = f" Since then there is {', '.join(candidates)}." if candidates else ""
         yield (
             f"{what} {name}{place} is in no night since {names[last][0].id} ({len(names) - last - 1} nights).{maybe} "
             f"If it was renamed, say so in `renames.{what}s` of the suite; if it was dropped, this line goes in time."
         )
-    for name, first in first_nights.items():
+    for name, first in appeared.items():
         yield f"{what} {name}{place} is new since {names[first][0].id}: it has no history before."
-
-
-def _last_nights(nights: NamesByNight) -> Iterator[tuple[str, int]]:
-    """Yield names, and the last night that had them."""
-    for name in sorted(frozenset().union(*(each for _, each in nights))):
-        last = max(i for i, (_, each) in enumerate(nights) if name in each)
-        if NIGHTS_WITHOUT_NAME <= len(nights) - last - 1 <= NIGHTS_OF_NEWS:
-            yield name, last
-
-
-def _first_nights(nights: NamesByNight) -> Iterator[tuple[str, int]]:
-    """Yield names that the first nights did not have, and the first night that had them."""
-    for name in sorted(frozenset().union(*(each for _, each in nights))):
-        first = min(i for i, (_, each) in enumerate(nights) if name in each)
-        if first >= NIGHTS_WITHOUT_NAME and len(nights) - first <= NIGHTS_OF_NEWS:
-            yield name, first

@@ -18,23 +18,23 @@ from statistics import median
 from markupsafe import Markup
 
 from analysis.metrics.definitions import Better, DifferenceKind
-from analysis.nights import findings_report
 from analysis.nights.chart import chart_points, draw_chart, never_note, shared_columns
 from analysis.nights.claim_history import ClaimVerdict
-from analysis.nights.findings import Findings, SeriesFindings
-from analysis.nights.findings_report import findings_data
-from analysis.nights.first_page import first_page, model_note, trust
-from analysis.nights.night_records import ExperimentNight, NightRecord
-from analysis.nights.night_series import NightKey, NightPoint, metric_of
-from analysis.nights.page_parts import (
+from analysis.nights.findings import Findings, SeriesFindings, findings_data, series_text, value_text
+from analysis.nights.first_page import (
     FindingRow,
     experiment_page,
     finding_row,
     finding_rows,
     finding_table,
+    first_page,
     interval_text,
+    model_note,
     name_column,
+    trust,
 )
+from analysis.nights.night_records import ExperimentNight, NightRecord
+from analysis.nights.night_series import NightKey, NightPoint, metric_of
 from analysis.nights.regressions import Finding, RegressionKind
 from analysis.nights.timelines import Timeline, timelines
 from analysis.numerals import MISSING, change, number
@@ -204,23 +204,20 @@ def difference_table(differences: Sequence[NightDifference]) -> ResultTable:
 
 
 def difference_row(night: NightDifference) -> dict[str, str]:
-    info = metric_of(night.key.metric)
+    info, point = metric_of(night.key.metric), night.point
+    spread = f"{number(point.low)} to {number(point.high)}" if point.runs > 1 else "–"
+    if point.never and point.within is None:
+        spread = f"from {number(point.low)}; {never_note(point)}"
     return {
-        "experiment": night.key.experiment, "series": findings_report.series_text(night.key),
-        "tonight": findings_report.value_text(night.point.value, info.unit),
-        "spread": _spread_text(night.point),
+        "experiment": night.key.experiment, "series": series_text(night.key),
+        "tonight": value_text(night.point.value, info.unit),
+        "spread": spread,
         "before": number(night.before),
         "difference": change(night.away, info.unit) if night.percent is None else change(night.percent, "%"),
         "times": f"{number(abs(night.sigmas), 1)} ×",
         "words": (("worse" if night.worse else "better") if night.away else "the same")
         + (" in complete runs" if night.point.failed else ""),
     }  # fmt: skip
-
-
-def _spread_text(point: NightPoint) -> str:
-    if point.never and point.within is None:
-        return f"from {number(point.low)}; {never_note(point)}"
-    return f"{number(point.low)} to {number(point.high)}" if point.runs > 1 else "–"
 
 
 def claim_table(found: Findings, i: int) -> ResultTable:
@@ -267,8 +264,7 @@ def experiment_content(experiment: str, lines: Sequence[Timeline], found: Findin
 
 
 def _chart(line: Timeline, found: Findings) -> Iterator[Block]:
-    title = findings_report.series_text(line.segments[-1].key)
     counts = f"{len(line.spots)} nights measured, {len(line.gaps)} not"
-    yield Figure(line.anchor, title, counts, draw_chart(line), chart_points(line), (), line.anchor)
+    yield Figure(line.anchor, line.heading, counts, draw_chart(line), chart_points(line), (), line.anchor)
     if line.findings:
         yield finding_table([finding_row(one, line, found) for one in reversed(line.findings)], "../")

@@ -168,7 +168,15 @@ def judge(series: NightSeries, nights: Sequence[NightRecord], found: Sequence[Ca
                     finding = replace(finding, good_again=len(after))
                 else:
                     finding = replace(finding, recovered=series.nights[after.start])
-        findings.append(_with_status(finding, nights, settings.accepted, current=current))
+        if finding.recovered is not None:
+            finding = replace(finding, status=Status.RECOVERED)
+        elif finding.kind is RegressionKind.REGRESSION and (
+            entry := next((entry for entry in settings.accepted if accepts(entry, finding, nights)), None)
+        ):
+            finding = replace(finding, status=Status.ACCEPTED, why_accepted=entry.why)
+        elif not current:
+            finding = replace(finding, status=Status.NOT_MEASURED)
+        findings.append(finding)
     return tuple(findings)
 
 
@@ -217,18 +225,6 @@ def _recovery(finding: Finding, later: Sequence[Step], metric: Metric, rule: Rul
         if worse_by < limit:
             return place
     return None
-
-
-def _with_status(
-    finding: Finding, nights: Sequence[NightRecord], accepted: Sequence[Accepted], *, current: bool
-) -> Finding:
-    if finding.recovered is not None:
-        return replace(finding, status=Status.RECOVERED)
-    if finding.kind is RegressionKind.REGRESSION:
-        entry = next((entry for entry in accepted if accepts(entry, finding, nights)), None)
-        if entry is not None:
-            return replace(finding, status=Status.ACCEPTED, why_accepted=entry.why)
-    return finding if current else replace(finding, status=Status.NOT_MEASURED)
 
 
 def accepts(entry: Accepted, finding: Finding, nights: Sequence[NightRecord]) -> bool:

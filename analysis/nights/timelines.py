@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from analysis.metrics.definitions import METRICS, PRIMARY, Better, Metric
-from analysis.nights.findings import Findings, SeriesFindings
+from analysis.nights.findings import Findings, SeriesFindings, series_text
 from analysis.nights.night_records import CalendarCell
 from analysis.nights.night_series import NEVER_SUFFIX, NightPoint, SeriesName, metric_of
 from analysis.nights.regressions import Finding, RegressionKind, Status
@@ -48,7 +48,6 @@ class Gap:
     """A night without a value, and why."""
 
     column: int
-    night: str
     why: str
 
 
@@ -64,6 +63,10 @@ class Timeline:
     @property
     def metric(self) -> Metric:
         return metric_of(self.name[2])
+
+    @property
+    def heading(self) -> str:
+        return series_text(self.segments[-1].key)
 
     @property
     def anchor(self) -> str:
@@ -85,18 +88,16 @@ class Timeline:
 
     @cached_property
     def gaps(self) -> tuple[Gap, ...]:
-        measured = {spot.column for spot in self.spots}
-        return tuple(
-            Gap(column, cell.day if cell.night is None else self.nights[cell.night], self._why(cell))
-            for column, cell in enumerate(self.cells)
-            if column not in measured
-        )
-
-    def _why(self, cell: CalendarCell) -> str:
-        if cell.night is None:
-            return cell.words
-        whys = [segment.series.points[cell.night].why for segment in reversed(self.segments)]
-        return next((reason for reason in whys if reason != "other machines"), whys[0])
+        measured, gaps = {spot.column for spot in self.spots}, []
+        for column, cell in enumerate(self.cells):
+            if column in measured:
+                continue
+            why = cell.words
+            if cell.night is not None:
+                whys = [segment.series.points[cell.night].why for segment in reversed(self.segments)]
+                why = next((reason for reason in whys if reason != "other machines"), whys[0])
+            gaps.append(Gap(column, why))
+        return tuple(gaps)
 
     @cached_property
     def borders(self) -> tuple[int, ...]:
@@ -135,13 +136,9 @@ class Timeline:
 
     @property
     def shown_first(self) -> bool:
-        """Return whether it belongs on the first page: a primary metric, or one that changed."""
-        return self.name[2] in PRIMARY or self.standing is not None or self.never_changed
-
-    @property
-    def never_changed(self) -> bool:
-        """Return whether it is a share of repetitions that never got there, of a primary metric."""
-        return self.name[2].endswith(NEVER_SUFFIX) and self.name[2].removesuffix(NEVER_SUFFIX) in PRIMARY
+        """Return whether it belongs on the first page: a primary metric, its share of runs that never got there, or a
+        metric that changed."""
+        return self.name[2].removesuffix(NEVER_SUFFIX) in PRIMARY or self.standing is not None
 
 
 def timelines(found: Findings) -> dict[str, list[Timeline]]:
@@ -151,16 +148,16 @@ def timelines(found: Findings) -> dict[str, list[Timeline]]:
         by_name[judged.key.names].append(judged)
     nights = tuple(night.id for night in found.history.nights)
     result: dict[str, list[Timeline]] = defaultdict(list)
-    for name in sorted(by_name, key=_order):
+
+    def order(name: SeriesName) -> tuple[object, ...]:
+        experiment, variant, metric, event = name
+        place = METRIC_ORDER.get(metric.removesuffix(NEVER_SUFFIX), len(METRIC_ORDER))
+        return experiment, metric_of(metric).better is Better.NONE, variant, event, place, metric
+
+    for name in sorted(by_name, key=order):
         parts = sorted(by_name[name], key=lambda judged: judged.series.watched_nights[-1])
         result[name[0]].append(Timeline(name, tuple(parts), found.cells, nights))
     return dict(result)
-
-
-def _order(name: SeriesName) -> tuple[object, ...]:
-    experiment, variant, metric, event = name
-    place = METRIC_ORDER.get(metric.removesuffix(NEVER_SUFFIX), len(METRIC_ORDER))
-    return experiment, metric_of(metric).better is Better.NONE, variant, event, place, metric
 
 
 def first_page_timelines(lines: Sequence[Timeline]) -> list[Timeline]:

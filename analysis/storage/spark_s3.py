@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.errors import StorageConfigurationError, StorageError
-from analysis.query.sql import SeriesTables
 from analysis.record.files import RAW_SUFFIXES, bytes_as_json, read_json
+from analysis.sql import SeriesTables
 from analysis.storage import layout, maven
 from analysis.storage.bucket import Bucket, NoSuchObject, endpoint
 from analysis.storage.transfer import in_parallel, send_files

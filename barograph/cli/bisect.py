@@ -20,8 +20,7 @@ from barograph.cli.compare import open_comparison_on_terminal
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.code import BuildFailed, Unfit
-from barograph.compare.budget import FEWEST_BLOCKS
-from barograph.compare.comparison import Comparison, Demand
+from barograph.compare.comparison import FEWEST_BLOCKS, Comparison, Demand
 from barograph.compare.difference import (
     NO_VERDICT,
     NOT_CALLED,
@@ -34,9 +33,18 @@ from barograph.compare.difference import (
 from barograph.compare.request import ComparisonRequest, plan_comparison
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed, Say
 from barograph.nights import bisection
-from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, PendingProbe, Probe
+from barograph.nights.bisection import (
+    LEAST_ERROR,
+    Bisection,
+    BisectionRequest,
+    Certainty,
+    FirstBad,
+    NotWorse,
+    PendingProbe,
+    Probe,
+    Query,
+)
 from barograph.nights.commits import POLICY_FOLDER, Commit, commit_of, commits_between
-from barograph.nights.search import LEAST_ERROR, Certainty, FirstBad, Query
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.plan.simulation import is_simulated
 from barograph.series.interruption import limited

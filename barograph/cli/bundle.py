@@ -19,11 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from analysis import provenance
-from analysis.bundle import archive, environment, readme, remake
-from analysis.bundle.archive import ArchiveEntry
-from analysis.bundle.content import Selection, environment_search, secret_search, select_files
-from analysis.bundle.reduction import reduce_to_run
-from analysis.bundle.reproduction import BESIDE
+from analysis.bundle import readme, remake
+from analysis.bundle.content import (
+    ArchiveEntry,
+    Selection,
+    environment_search,
+    secret_search,
+    select_files,
+    write_archive,
+)
+from analysis.bundle.reproduction import BESIDE, reduce_to_run
 from analysis.compare import evaluation, question
 from analysis.compare.result import RESULT, result_data
 from analysis.ingest import avro_jar
@@ -235,7 +240,7 @@ def _write(
     from analysis.report import words  # it imports what Spark needs
 
     selection = select_files(one, without_raw=without_raw, environment=process_environment())
-    facts = environment.facts_of_series(one)
+    facts = readme.facts_of_series(one)
     sources = sources_of(facts.runs, scratch)
     trust = words.model_sentence(small_tables.rows(SeriesPaths(one), "runs"), series_dir)
     series_entries = [
@@ -246,7 +251,7 @@ def _write(
     ]
     refuse_secrets([*series_entries, *sources.entries])
     entries = [*selection.entries, *series_entries, *sources.entries]
-    archive.write(target, target.name.removesuffix(SUFFIX), entries)
+    write_archive(target, target.name.removesuffix(SUFFIX), entries)
     return selection.left_out, sources.missing, len(entries)
 
 
@@ -341,21 +346,19 @@ def _reduced(root: Path, run_id: str | None, scratch: Path) -> Iterator[Path]:
 def _own_files(
     root: Path,
     run_id: str | None,
-    facts: environment.EnvironmentFacts,
+    facts: readme.EnvironmentFacts,
     chosen: Selection,
     sources: RunSources,
     trust: str,
 ) -> Iterator[ArchiveEntry]:
-    words = readme.ReadmeContent(
-        _title(facts.series, run_id), run_id, facts, claims_of_series(root), sources.lines, chosen.left_out,
-        chosen.homes, trust,
-    )  # fmt: skip
+    text = readme.text(_title(facts.series, run_id), run_id, facts, claims_of_series(root), sources.lines,
+                       chosen.left_out, chosen.homes, trust)  # fmt: skip
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    yield ArchiveEntry("README.md", readme.text(words).encode())
+    yield ArchiveEntry("README.md", text.encode())
     yield ArchiveEntry("remake.py", Path(remake.__file__), executable=True)
     yield ArchiveEntry("environment.json", _as_json(facts.environment(chosen.left_out)))
     yield ArchiveEntry("requirements.txt", pinned.encode())
-    requirements = environment.requirements_of(pinned, (*provenance.DISTRIBUTIONS, JAVA))
+    requirements = readme.requirements_of(pinned, (*provenance.DISTRIBUTIONS, JAVA))
     yield ArchiveEntry("requirements-analysis.txt", requirements.encode())
     yield ArchiveEntry("tables.txt", "\n".join(table_description("all")).encode())
     yield ArchiveEntry("specs/experiment.json", _as_json(facts.series.get("spec") or {}))

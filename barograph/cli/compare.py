@@ -25,8 +25,7 @@ from barograph.cli.execution import Ending, carry_out
 from barograph.cli.preparation import prepare_series
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.compare import record
-from barograph.compare.budget import budget_text
-from barograph.compare.comparison import Comparison, remarks
+from barograph.compare.comparison import Comparison, budget_text, remarks
 from barograph.compare.request import ComparisonRequest, comparison_request, plan_comparison, reopen_comparison
 from barograph.series.series import Series
 

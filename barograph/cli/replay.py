@@ -24,8 +24,7 @@ from scheduler_plugins.replay import replay
 
 if TYPE_CHECKING:
     from barograph.counterfactual.outcomes import OutcomeComparison, RunOutcome, SimulatedOutcome
-    from barograph.counterfactual.recording import Recording
-    from barograph.counterfactual.simulation import Simulated
+    from barograph.counterfactual.simulation import Recording, Simulated
 
 SHOWN_DECISIONS = 5  # of a hold; JSON has all of them
 COLUMNS = {
@@ -90,7 +89,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def decisions_file(said: str) -> Path:
     """Return the decision log itself, or that of the run. Raises ExperimentError."""
-    from barograph.counterfactual.recording import find_run
+    from barograph.counterfactual.simulation import find_run
 
     path = Path(said)
     if path.is_file() or path.suffix == ".jsonl":
@@ -119,8 +118,7 @@ def _run_document(run: Path) -> Mapping[str, Any]:
 def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int:
     from barograph.cli.signals import signals_as_interrupt
     from barograph.counterfactual.outcomes import compare
-    from barograph.counterfactual.recording import recording_of
-    from barograph.counterfactual.simulation import simulated, variants_for
+    from barograph.counterfactual.simulation import recording_of, simulated, variants_for
     from barograph.series.interruption import limited
     from barograph.series.results import list_in_index
 

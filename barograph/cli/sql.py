@@ -31,7 +31,7 @@ from barograph.errors import ConfigurationError, ExperimentError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from analysis.query.sql import SeriesTables
+    from analysis.sql import SeriesTables
     from barograph.errors import Say
     from barograph.series.results import Results
 
@@ -182,7 +182,7 @@ class SqlRequest:
 
 def run_query(request: SqlRequest, say: Say) -> int:
     """Print or write the rows of the query; notes go to `say`. Raises errors that need no Spark before Spark starts."""
-    from analysis.query import sql
+    from analysis import sql
 
     query = sql.require_query(request.query)
     require_target(request)
@@ -271,7 +271,7 @@ def _session(place: Results, stored: Sequence[SeriesTables], say: Say) -> Iterat
 
 
 def _print_rows(frame: DataFrame, request: SqlRequest, say: Say) -> None:
-    from analysis.query import sql
+    from analysis import sql
 
     if request.format == "json" and len(set(frame.columns)) < len(frame.columns):
         raise ConfigurationError(
@@ -289,8 +289,7 @@ def _print_rows(frame: DataFrame, request: SqlRequest, say: Say) -> None:
 
 def _write_parquet(frame: DataFrame, target: Path, say: Say) -> int:
     """Write one Parquet file, atomically."""
-    from analysis import session
-    from analysis.query import sql
+    from analysis import session, sql
     from barograph.settings import spark_master
 
     folder = target.absolute().parent

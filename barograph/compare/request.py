@@ -15,13 +15,17 @@ from typing import Any
 from analysis.compare.question import is_comparison
 from barograph.code.git import resolve_code
 from barograph.compare import record
-from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, limit_cost, most_blocks, parse_budget
 from barograph.compare.comparison import (
+    DEFAULT_BUDGET,
     ENDINGS,
+    FEWEST_BLOCKS,
     LETTERS,
     Comparison,
     Demand,
     derive,
+    limit_cost,
+    most_blocks,
+    parse_budget,
     read_side,
     require_answerable,
     require_topology,

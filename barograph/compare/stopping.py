@@ -22,7 +22,7 @@ from analysis.record.files import SeriesPaths, append_line, parsed_lines, read_j
 from analysis.record.wall_time import WallTime
 from barograph.child_processes import ChildProcess
 from barograph.compare import record
-from barograph.compare.budget import FEWEST_BLOCKS, budget_text
+from barograph.compare.comparison import FEWEST_BLOCKS, budget_text
 from barograph.errors import BarographError, message_of
 from barograph.machines import holdings
 from barograph.plan import durations

@@ -14,8 +14,7 @@ from analysis.record import small_tables
 from analysis.record.event_timeline import event_times, operation_id, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.sweep_record import of_whole_runs
-from barograph.counterfactual.recording import Recording
-from barograph.counterfactual.simulation import RECORDED, Simulated
+from barograph.counterfactual.simulation import RECORDED, Recording, Simulated
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import Variant
 from scheduler_plugins.model import Slot
@@ -89,32 +88,22 @@ class OutcomeComparison:
         outcome = self.own()
         if outcome is None:
             return {}
-        return {
-            event_id: {
-                name: error
-                for name in OUTCOMES
-                if (error := _error(name, recorded, outcome.events[event_id])) is not None
-            }
-            for event_id, recorded in self.runs[0].events.items()
-        }
+        errors: dict[str, dict[str, dict[str, float | None]]] = {}
+        for event_id, recorded in self.runs[0].events.items():
+            own, errors[event_id] = outcome.events[event_id], {}
+            for name in OUTCOMES:  # of no bounds, and of what both have
+                a, b = recorded.metrics[name], own.metrics[name]
+                if a is None or b is None or name in (*recorded.censored, *own.censored):
+                    continue
+                is_ratio = bool(a) and METRICS[name].difference_kind is DifferenceKind.RATIO
+                errors[event_id][name] = {
+                    "recorded": a, "simulated": b, "difference": b - a,
+                    "percent": 100 * (b - a) / a if is_ratio else None,
+                }  # fmt: skip
+        return errors
 
     def as_data(self) -> dict[str, Any]:
         return {"v": VERSION, **asdict(self), "errors_of_the_simulator": self.errors()}
-
-
-def _error(name: str, recorded: SimulatedOutcome, own: SimulatedOutcome) -> dict[str, float | None] | None:
-    """Return the error, None where one of them was not measured, or is a bound and no value."""
-    recorded_value, simulated_value = recorded.metrics[name], own.metrics[name]
-    if recorded_value is None or simulated_value is None or name in (*recorded.censored, *own.censored):
-        return None
-    is_ratio = METRICS[name].difference_kind is DifferenceKind.RATIO
-    percent = 100 * (simulated_value - recorded_value) / recorded_value if is_ratio and recorded_value else None
-    return {
-        "recorded": recorded_value,
-        "simulated": simulated_value,
-        "difference": simulated_value - recorded_value,
-        "percent": percent,
-    }
 
 
 def compare(recording: Recording, found: Simulated, left_out: Mapping[str, str]) -> OutcomeComparison:
@@ -122,29 +111,22 @@ def compare(recording: Recording, found: Simulated, left_out: Mapping[str, str])
     paths = SeriesPaths(found.folder)
     events = {f"e{place}": event.words() for place, event in enumerate(recording.experiment.events, start=1)}
     variants: dict[str, Variant] = {RECORDED: recording.variant, **found.variants}
-    starts = {name: _start(paths, name) for name in variants}
+    settled = small_tables.rows(paths, "settled", runs=list(variants))
+    starts: dict[str, dict[tuple[str, int], str]] = {name: {} for name in variants}  # before the first event
+    for row in settled:
+        if (row["event_id"], row["phase"]) == ("e1", "before"):
+            starts[row["run_id"]][row["topology"], row["task"]] = str(row["slot"])
     runs = tuple(
         RunOutcome(
             variant.name, variant.policy, variant.configured(), RECORDED if name == RECORDED else "simulated",
             {event_id: _event_outcome(paths, name, event_id) for event_id in events},
-            _differing(starts[RECORDED], starts[name]),
+            sum(starts[name].get(task) != slot for task, slot in starts[RECORDED].items()),
             dict(zip(events, found.late_s.get(name, (0.0,) * len(events)), strict=True)),
         )
         for name, variant in variants.items()
     )  # fmt: skip
     failures = {name: f"its simulation failed: {why}" for name, why in found.failed.items()}
     return OutcomeComparison(recording.run_id, recording.experiment.name, events, runs, {**left_out, **failures})
-
-
-def _start(paths: SeriesPaths, run_id: str) -> dict[tuple[str, int], str]:
-    """Return the slot of every task before the first event."""
-    rows = small_tables.rows(paths, "settled", runs=[run_id])
-    rows_at_start = [row for row in rows if (row["event_id"], row["phase"]) == ("e1", "before")]
-    return {(row["topology"], row["task"]): str(row["slot"]) for row in rows_at_start}
-
-
-def _differing(start: Mapping[tuple[str, int], str], other: Mapping[tuple[str, int], str]) -> int:
-    return sum(other.get(task) != slot for task, slot in start.items())
 
 
 def _event_outcome(paths: SeriesPaths, run_id: str, event_id: str) -> SimulatedOutcome:
@@ -188,11 +170,15 @@ def _decision(line: Mapping[str, Any], round: Mapping[str, Any] | None, zero_s: 
 
 
 def _as_taken(said: tuple[str, float, bool], round: Mapping[str, Any]) -> DecisionTaken:
+
+    def executors_of(topology: Mapping[str, Any], component: str) -> int:
+        return next(len(each["executors"]) for each in topology["components"] if each["name"] == component)
+
     decision = round["decision"]
     topologies = {topology["topology_id"]: topology for topology in round["observation"]["topologies"]}
     executors = {
         topologies[topology]["name"]: {
-            name: (_executors(topologies[topology], name), after) for name, after in counts.items()
+            name: (executors_of(topologies[topology], name), after) for name, after in counts.items()
         }
         for topology, counts in decision["executors"].items()
         if counts and topology in topologies
@@ -208,10 +194,6 @@ def _as_taken(said: tuple[str, float, bool], round: Mapping[str, Any]) -> Decisi
         *said, executors, machines.total(), dict(machines), tuple(map(str, decision["release"])),
         int(decision.get("acquire") or 0), decision.get("scheduler"),
     )  # fmt: skip
-
-
-def _executors(topology: Mapping[str, Any], component: str) -> int:
-    return next(len(each["executors"]) for each in topology["components"] if each["name"] == component)
 
 
 def decision_words(decision: DecisionTaken) -> str:

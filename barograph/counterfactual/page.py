@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.metrics.definitions import OUTCOMES, PRIMARY, RUN_TABLES, Metric, metric
+from analysis.compare.sentence import enumeration
+from analysis.metrics.definitions import OUTCOMES, PRIMARY, RUN_TABLES, metric
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.numerals import MISSING, change, number, signed_percent, with_unit
 from analysis.record import small_tables
@@ -26,23 +27,12 @@ from analysis.report.figures import series_charts, series_data, style
 from analysis.report.figures.renderer import page_figure
 from analysis.report.figures.series_data import SeriesData
 from analysis.report.figures.sweep_curves import MOST_PANELS
-from analysis.report.page import (
-    Block,
-    Definitions,
-    Downloads,
-    PageContent,
-    Section,
-    Sentence,
-    Warnings,
-    variant_legend,
-)
+from analysis.report.page import Block, Definitions, Downloads, PageContent, Section, Sentence, Warnings, variant_legend
 from analysis.report.series_tables import Measured
 from analysis.report.table import BREAK, Across, Heading, ResultTable, bold, element, joined, link, small
 from barograph.counterfactual.outcomes import (
-    DecisionTaken,
     OutcomeComparison,
     RunOutcome,
-    SimulatedOutcome,
     decision_words,
     error_words,
     executor_words,
@@ -50,8 +40,7 @@ from barograph.counterfactual.outcomes import (
     machine_words,
     net_executors,
 )
-from barograph.counterfactual.recording import Recording
-from barograph.counterfactual.simulation import RECORDED, Simulated
+from barograph.counterfactual.simulation import RECORDED, Recording, Simulated
 from barograph.plan.blocks import stamp
 
 PAGE = "report.html"
@@ -62,9 +51,6 @@ MOST_NAMED = 4  # of these
 MOST_DECISIONS = 20  # of a policy that decides by itself; the files have all
 TITLE = "Throughput over time, in tuples per second: as recorded, and simulated with each policy"
 SIMULATED_ITSELF = "The recorded run was simulated itself: how far the simulator is from Storm is not known from it."
-
-
-Columns = Sequence[Metric]
 
 
 @dataclass(frozen=True)
@@ -100,23 +86,18 @@ def write(recording: Recording, found: Simulated, comparison: OutcomeComparison,
     lines = ordered_lines(comparison, (RECORDED, *found.variants))
     data = timeline(paths, lines)
     page_content = content(comparison, lines, data, warnings(paths, recording.home), recording.home, now_s)
-    folder = _new_folder(recording.home / COUNTERFACTUALS, recording.run.name, now_s)
+    # Named after the run's folder, since the id in a foreign record may be any path.
+    folder, second_s = recording.home / COUNTERFACTUALS / f"{stamp(now_s)}-{recording.run.name}", now_s
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    while folder.exists():  # twice within one second
+        second_s += 1
+        folder = folder.with_name(f"{stamp(second_s)}-{recording.run.name}")
+    folder.mkdir()
     try:
         return page.save(folder / PAGE, page_content)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def _new_folder(above: Path, run: str, now_s: float) -> Path:
-    """Return a folder named after the run's folder, since the id in a foreign record may be any path."""
-    above.mkdir(parents=True, exist_ok=True)
-    folder = above / f"{stamp(now_s)}-{run}"
-    while folder.exists():  # twice within one second
-        now_s += 1
-        folder = above / f"{stamp(now_s)}-{run}"
-    folder.mkdir()
-    return folder
 
 
 def ordered_lines(comparison: OutcomeComparison, run_ids: Sequence[str]) -> list[OutcomeLine]:
@@ -128,19 +109,14 @@ def ordered_lines(comparison: OutcomeComparison, run_ids: Sequence[str]) -> list
         value = line.run.events[last_event].metrics[ANSWER]
         return not line.is_recorded, line.run is not own_run, value is None, -(value or 0.0)
 
-    triples = zip(_names(comparison.runs), run_ids, comparison.runs, strict=True)
-    return sorted((OutcomeLine(*each) for each in triples), key=place)
-
-
-def _names(runs: Sequence[RunOutcome]) -> list[str]:
-    """Return the names, with parameters where another run has the same name."""
-    simulated_runs = [run for run in runs if run.source != RECORDED]
-    times = Counter([RECORDED, *(run.name for run in simulated_runs)])
-    names = (
-        run.name if times[run.name] == 1 else f"{style.display_name(run.name)} ({parameter_words(run)})"
-        for run in simulated_runs
-    )
-    return [RECORDED, *names]
+    times = Counter([RECORDED, *(run.name for run in comparison.runs if run.source != RECORDED)])
+    lines = []
+    for run_id, run in zip(run_ids, comparison.runs, strict=True):
+        name = RECORDED if run.source == RECORDED else run.name
+        if name != RECORDED and times[name] > 1:  # another run has the same name
+            name = f"{style.display_name(name)} ({parameter_words(run)})"
+        lines.append(OutcomeLine(name, run_id, run))
+    return sorted(lines, key=place)
 
 
 def parameter_words(run: RunOutcome) -> str:
@@ -152,8 +128,7 @@ def warnings(paths: SeriesPaths, home: Path) -> list[str]:
     calibrations lie beside it."""
     runs = small_tables.rows(paths, "runs")
     is_model = any(is_simulated(run) for run in runs if run["run_id"] == RECORDED)
-    remarks = (page.folded(words.model_sentence(runs, home)), SIMULATED_ITSELF if is_model else "")
-    return [each for each in remarks if each]
+    return [*filter(None, (page.folded(words.model_sentence(runs, home)), SIMULATED_ITSELF if is_model else ""))]
 
 
 def timeline(paths: SeriesPaths, lines: Sequence[OutcomeLine]) -> SeriesData:
@@ -161,23 +136,14 @@ def timeline(paths: SeriesPaths, lines: Sequence[OutcomeLine]) -> SeriesData:
     names = {line.run_id: line.name for line in lines}
     data = series_data.collect(paths)
     drawn_ids = {line.run_id for line in data.totals}
-    return replace(
-        data,
-        variants=tuple(line.name for line in lines if line.run_id in drawn_ids)[:MOST_PANELS],
-        totals=tuple(replace(each, variant=names[each.run_id]) for each in data.totals),
-        due=tuple(replace(each, variant=names[each.run_id]) for each in data.due),
-        levels=tuple(replace(each, variant=names[each.run_id]) for each in data.levels),
-    )
+    variants = tuple(line.name for line in lines if line.run_id in drawn_ids)[:MOST_PANELS]
+    totals, due = (tuple(replace(each, variant=names[each.run_id]) for each in of) for of in (data.totals, data.due))
+    levels = tuple(replace(each, variant=names[each.run_id]) for each in data.levels)
+    return replace(data, variants=variants, totals=totals, due=due, levels=levels)
 
 
-def content(
-    comparison: OutcomeComparison,
-    lines: Sequence[OutcomeLine],
-    data: SeriesData,
-    notes: Sequence[str],
-    home: Path,
-    now_s: float,
-) -> PageContent:
+def content(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], data: SeriesData, notes: Sequence[str],
+            home: Path, now_s: float) -> PageContent:  # fmt: skip
     """Return the page's content. `notes`: the warnings; `home`: the recorded series."""
     policy, run = style.display_name(comparison.runs[0].name), comparison.run
     report = f"../../{PAGE}" if (home / PAGE).is_file() else None
@@ -243,7 +209,13 @@ def event_blocks(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], ev
     ]  # fmt: skip
     blocks: list[Block] = [Section(title, [table]) for title, table in tables]
     if event_id == next(iter(comparison.events)):
-        blocks.append(Sentence(_explanation(comparison, is_known=bool(tables and comparison.own())), "small"))
+        last = "the last" if len(comparison.events) > 1 else "the"
+        error = words.SIMULATOR_ERROR if tables and comparison.own() else ""
+        blocks.append(Sentence(
+            f"Above the line is {style.display_name(comparison.runs[0].name)}, the policy that ran{error}. Below are"
+            f" the others, the highest throughput after {last} event first. “>”: a time that was not reached by then.",
+            "small",
+        ))  # fmt: skip
     if series_tables.is_marked(table for _, table in tables):
         blocks.append(Sentence(words.NOT_STEADY_HERE, "small"))
     late = ", ".join(
@@ -254,16 +226,6 @@ def event_blocks(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], ev
     if late:
         blocks.append(Sentence(f"It came at another time than it was recorded at with {late}.", "small"))
     return [*blocks, Section("Decisions", [decision_table(comparison, lines, event_id)])]
-
-
-def _explanation(comparison: OutcomeComparison, *, is_known: bool) -> str:
-    """Return the text about the line of the tables; `is_known`: the simulator's error is known."""
-    last = "the last" if len(comparison.events) > 1 else "the"
-    return (
-        f"Above the line is {style.display_name(comparison.runs[0].name)}, the policy that ran"
-        f"{words.SIMULATOR_ERROR if is_known else ''}. Below are the others, the highest throughput after {last} event"
-        " first. “>”: a time that was not reached by then."
-    )
 
 
 def outcome_table(
@@ -281,9 +243,24 @@ def outcome_table(
     rows = []
     for line, outcome in zip(lines, outcomes, strict=True):
         ran = _is_of_policy_that_ran(line, comparison)
-        rows.append(OutcomeRow(_title(line, comparison), _cells(outcome, columns, base, not ran), ran))
+        cells = []
+        for each in columns:
+            value, is_unsteady = outcome.metrics[each.name], each.name in outcome.unsteady
+            measured = None if value is None else Measured(value, each.name in outcome.censored,
+                                                           False if is_unsteady else None)  # fmt: skip
+            cells.append(series_tables.cell(measured, each.digits))
+            if base and _has_over(each.name, base):
+                over = MISSING if value is None else signed_percent(_percent_over(value, base))
+                cells.append("" if ran else over)
+        rows.append(OutcomeRow(_title(line, comparison), cells, ran))
     if simulation:
-        cells = _error_cells(comparison.errors()[event_id], columns, base)
+        errors, cells = comparison.errors()[event_id], []
+        for each in columns:  # in percent of the recorded value, else in the column's unit
+            error = errors.get(each.name)
+            difference = MISSING if error is None else number(error["difference"], each.digits, signed=True)
+            is_ratio = error is not None and error["percent"] is not None
+            cells.append(change(error["percent"], "%") if error is not None and is_ratio else difference)
+            cells += [""] if _has_over(each.name, base) else []
         rows.append(OutcomeRow("error of the simulator", cells, ran=True, is_error=True))
     mine, other_rows = ([row for row in rows if row.ran is which] for which in (True, False))
     headings = [
@@ -319,42 +296,8 @@ def _has_over(name: str, base: float | None) -> bool:
     return name == ANSWER and bool(base)
 
 
-def _cells(outcome: SimulatedOutcome, columns: Columns, base: float | None, is_other: bool) -> list[str]:
-    """Return the cells. `is_other`: not the policy that ran, whose simulation has the value `base`."""
-    cells = []
-    for each in columns:
-        measurement = _measured(outcome, each.name)
-        cells.append(series_tables.cell(measurement, each.digits))
-        if base and _has_over(each.name, base):
-            excess = signed_percent(_percent_over(measurement.value, base)) if measurement else MISSING
-            cells.append(excess if is_other else "")
-    return cells
-
-
-def _measured(outcome: SimulatedOutcome, name: str) -> Measured | None:
-    value = outcome.metrics[name]
-    if value is None:
-        return None
-    return Measured(value, name in outcome.censored, False if name in outcome.unsteady else None)
-
-
 def _percent_over(value: float, base: float) -> float:
     return 100.0 * (value - base) / base
-
-
-def _error_cells(errors: Mapping[str, Mapping[str, float | None]], columns: Columns, base: float | None) -> list[str]:
-    cells = []
-    for each in columns:
-        cells += [_error_cell(errors.get(each.name), each.digits), *([""] if _has_over(each.name, base) else [])]
-    return cells
-
-
-def _error_cell(error: Mapping[str, float | None] | None, digits: int) -> str:
-    """Return the error in percent of the recorded value, else in the column's unit."""
-    if error is None:
-        return MISSING
-    percent = error["percent"]
-    return number(error["difference"], digits, signed=True) if percent is None else change(percent, "%")
 
 
 def sentences(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], event_id: str) -> list[str]:
@@ -381,7 +324,9 @@ def answer(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], event_id
     if len(leaders) == len(values):
         return f"{after} all {len(values)} policies have the same simulated throughput{alike}: {level}"
     own_name = next((line.name for line in lines if line.run is comparison.own()), None)
-    highest = f"{after} the simulated throughput is the highest with {_name_list(leaders)}{alike}"
+    entries = [style.display_name(name) for name in leaders[:MOST_NAMED]]
+    entries += [f"{len(leaders) - MOST_NAMED} more"] if len(leaders) > MOST_NAMED else []
+    highest = f"{after} the simulated throughput is the highest with {enumeration(entries)}{alike}"
     if leaders == [own_name]:
         return f"{highest}, the policy that ran: {level}"
     text = f"{highest}: {level}"
@@ -389,25 +334,13 @@ def answer(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], event_id
         return text
     if own_name in leaders:
         return f"{text}; {style.display_name(own_name)} is the policy that ran"
-    excess = _over_words(comparison, event_id, best, values[own_name])
+    base, excess = values[own_name], "over none with"
+    if base:
+        percent, error = _percent_over(best, base), comparison.errors()[event_id].get(ANSWER, {}).get("percent")
+        is_small = error is not None and percent <= abs(error)
+        remark = " (no more than the error of the simulator on this run)" if is_small else ""
+        excess = f"{change(percent, '%')}{remark} over"
     return f"{text}, {excess} {style.display_name(own_name)}, the policy that ran"
-
-
-def _over_words(comparison: OutcomeComparison, event_id: str, best: float, base: float) -> str:
-    """Return a text such as `+22.1 % over`, with a remark where the change is within the simulator's error on this
-    run."""
-    if not base:
-        return "over none with"
-    excess, error = _percent_over(best, base), comparison.errors()[event_id].get(ANSWER, {}).get("percent")
-    is_small = error is not None and excess <= abs(error)
-    return f"{change(excess, '%')}{' (no more than the error of the simulator on this run)' if is_small else ''} over"
-
-
-def _name_list(names: Sequence[str]) -> str:
-    entries = [style.display_name(name) for name in names[:MOST_NAMED]]
-    rest = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
-    *before, last = [*entries, *rest]
-    return f"{', '.join(before)} and {last}" if before else last
 
 
 def decision_table(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], event_id: str) -> ResultTable:
@@ -453,13 +386,14 @@ def decision_row(line: OutcomeLine, title: str, event_id: str) -> dict[str, Any]
         return row
     first, *later = decisions
     tasks = sum(each.slots or 0 for each in decisions)
+    without = MISSING if any(each.executors is not None for each in decisions) else "not in the decision log"
     in_log = all(each.slots is not None or each.scheduler for each in decisions)
     machines = tuple(dict.fromkeys(machine for each in decisions for machine in each.release))
     all_together = replace(first, release=machines, acquire=sum(each.acquire for each in decisions))
     extract = later[:MOST_DECISIONS]
     return row | {
         "decided": number(first.decided_s, 1),
-        "executors": "; ".join(executor_words(net_executors(decisions))) or _without_executors(decisions),
+        "executors": "; ".join(executor_words(net_executors(decisions))) or without,
         "tasks": tasks or None if in_log else "not in the decision log",
         "machines": machine_words(decisions),
         "machine_changes": "; ".join(machine_count_words(all_together)),
@@ -467,10 +401,6 @@ def decision_row(line: OutcomeLine, title: str, event_id: str) -> dict[str, Any]
         "more": [f"after {number(each.decided_s, 1)} s: {decision_words(each)} ({each.reason})" for each in extract],
         "unlisted": len(later) - len(extract),
     }
-
-
-def _without_executors(decisions: Sequence[DecisionTaken]) -> str:
-    return MISSING if any(each.executors is not None for each in decisions) else "not in the decision log"
 
 
 def outcome_rows(comparison: OutcomeComparison, lines: Sequence[OutcomeLine]) -> Iterator[Row]:

@@ -1,4 +1,6 @@
-"""The choice of policies to simulate on a recorded run, and their simulation side by side in processes."""
+"""A recorded run (its experiment, its seed, when its events happened, where its tasks were at the start), the choice of
+policies to simulate on it, and their simulation side by side in processes.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +30,112 @@ from barograph.campaign.simulation import (
     simulate_cells,
     simulation_pool,
 )
-from barograph.counterfactual.recording import Recording, as_simulated
 from barograph.errors import BarographError, ExperimentError, Say
-from barograph.plan.experiment import FOREIGN, Variant, from_data
-from barograph.run.simulated_cluster import StartedCluster
-from barograph.series.results import avro_jars
-from barograph.series.series import Series
+from barograph.plan.experiment import FOREIGN, Experiment, Variant, from_data, with_changes
+from barograph.run.simulated_cluster import RecordedStart, StartedCluster, start_of
+from barograph.series.results import avro_jars, results_of
+from barograph.series.series import Series, find_series
 from barograph.settings import spark_master
-from barograph.testbeds.checks import check, unanswered_events
+from barograph.testbeds.checks import check, in_memory, unanswered_events
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
+from scheduler_plugins.replay import read_rounds
+
+LEAST_AFTER_S = 60.0  # for what follows an event that lasts (docs/experiments.md)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run as it happened. `gaps_s`: from the first tuple to the first event's zero, from each zero to the next, and
+    from the last to the end of its watch. `series`: with its raw lines, from a bucket a copy that exists during the
+    block; `home`: the folder beside whose runs its page stays."""
+
+    run: Path
+    series: Path
+    run_id: str
+    seed: int
+    experiment: Experiment
+    variant: Variant
+    gaps_s: tuple[float, ...]
+    start: RecordedStart
+    home: Path
+
+
+@contextmanager
+def recording_of(said: str) -> Iterator[Recording]:
+    """Yield the run of a folder, or of `SERIES/RUN`. Raises ExperimentError, RecordError."""
+    run = find_run(said)
+    series = run.parents[1]
+    if any((run / part).is_dir() for part in ("workers", "machines")):
+        yield read_recording(run, series)
+        return
+    with results_of(series).whole(series) as copy:  # its raw lines are in a bucket
+        yield replace(read_recording(copy / "runs" / run.name, copy), home=series)
+
+
+def find_run(said: str) -> Path:
+    """Return the folder of a run, named by that or by `SERIES/RUN`. Raises ExperimentError."""
+    path = Path(said)
+    if (path / "run.json").is_file():
+        return path.absolute()
+    series_name, _, run_id = said.rstrip("/").rpartition("/")
+    if not series_name:
+        raise ExperimentError(f"no run {said!r}; give its folder, or SERIES/RUN, such as stela/star/stela-r1")
+    series = find_series(series_name.removesuffix("/runs"))
+    run = series / "runs" / run_id
+    if not (run / "run.json").is_file():
+        names = ", ".join(sorted(each.parent.name for each in series.glob("runs/*/run.json"))) or "none"
+        raise ExperimentError(f"{series} has no run {run_id!r}; its runs are {names}")
+    return run
+
+
+def read_recording(run: Path, series: Path) -> Recording:
+    """Read a recording. Raises ExperimentError where the run was not complete, or its record is insufficient."""
+    document = read_json(RunPaths(run).run_json)
+    if document.get("status") != "complete":
+        raise ExperimentError(
+            f"{run} is {document.get('status')!r}; allowed: a run that is complete, for only its events all happened"
+        )
+    try:
+        experiment = from_data(document["spec"])
+        data = document["variant"]
+        variant = next(each for each in experiment.variants if each.name == data["name"])
+        run_id, seed = str(document["run_id"]), int(document["seed"])
+        start = start_of(list(read_rounds(RunPaths(run).decisions)), experiment.topologies_at_start(), document)
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        raise ExperimentError(
+            f"{run}/run.json does not say what was run ({error!r}); give one that Barograph ran, not one of `read`"
+        ) from error
+    topologies = experiment.topologies_of(variant)
+    changes = {"topologies": topologies} if experiment.topologies else {"topology": topologies[0]}
+    experiment = replace(experiment, **changes, variants=(replace(variant, topology=None),))
+    times, events = event_times(RunPaths(run)), [f"e{place}" for place in range(1, len(experiment.events) + 1)]
+    if missing := [name for name in ("first_tuple", *events) if name not in times]:
+        raise ExperimentError(f"{run}/events.jsonl does not say when {', '.join(missing)} was; give another run")
+    ends = [phase["end_s"] for phase in document.get("phases", ()) if phase["name"] == "after" and phase["end_s"]]
+    moments = [times["first_tuple"], *(times[name] for name in events)]
+    moments.append(max(ends[-1] if ends else 0.0, moments[-1] + 1.0))
+    gaps_s = tuple(later - earlier for earlier, later in pairwise(moments))
+    home = series if run.parent.name == "runs" else run.parent  # for a run that was copied out of its series
+    return Recording(run, series, run_id, seed, experiment, experiment.variants[0], gaps_s, start, home)
+
+
+def as_simulated(recording: Recording, options: Mapping[str, Any] | None, at_s: Sequence[float]) -> Experiment:
+    """Return the recorded experiment on the simulated testbed, once, its events at these times. Raises
+    ExperimentError."""
+    experiment = recording.experiment
+    events = [replace(event, at=at) for event, at in zip(experiment.events, at_s, strict=True)]
+    last_event = experiment.events[-1]
+    watch_s = float(
+        ceil(max(recording.gaps_s[-1], last_event.planned_s + LEAST_AFTER_S if last_event.planned_s else 0.0))
+    )
+    longest_s = max(experiment.durations.warm_up_ceiling_s, watch_s)
+    durations = replace(experiment.durations, warm_up_ceiling_s=longest_s, after_floor_s=watch_s, horizon_s=watch_s)
+    experiment_in_memory = replace(
+        experiment, events=tuple(events), durations=durations, repetitions=1, seed=recording.seed, claims=(),
+        testbed=in_memory(experiment.testbed),
+    )  # fmt: skip
+    return with_changes(from_data(experiment_in_memory.as_data()), {"options": dict(options) if options else None})
+
 
 RECORDED = "recorded"  # the link to the recorded run
 CLOSE_S = 0.75  # an event this near to its recorded time is accepted
@@ -82,22 +182,18 @@ def variants_for(
             selection += [] if why else [variant]
             left_out |= {name: why} if why else {}
         return _recorded_first(recording, selection), left_out
-    selection = [_named(name, experiment_variants, parameters) for name in dict.fromkeys(policies)]
+    selection = []
+    for name in dict.fromkeys(policies):
+        if name not in {*experiment_variants, *POLICIES}:
+            raise ExperimentError(
+                f"--policy is {name!r}; known are the policies {', '.join(sorted(POLICIES))}, and the run's variants"
+                f" {', '.join(experiment_variants)}"
+            )
+        variant = experiment_variants.get(name) or Variant(name, name)
+        selection.append(replace(variant, parameters={**variant.parameters, **parameters}) if parameters else variant)
     if refusals := [why for variant in selection if (why := _refusal(recording, variant))]:
         raise ExperimentError("; ".join(refusals))
     return _recorded_first(recording, selection), {}
-
-
-def _named(name: str, known: Mapping[str, Variant], parameters: Mapping[str, Any]) -> Variant:
-    if name in known:
-        mine = known[name]
-        return replace(mine, parameters={**mine.parameters, **parameters}) if parameters else mine
-    if name not in POLICIES:
-        raise ExperimentError(
-            f"--policy is {name!r}; known are the policies {', '.join(sorted(POLICIES))}, and the run's variants"
-            f" {', '.join(known)}"
-        )
-    return Variant(name, name, parameters)
 
 
 def _recorded_first(recording: Recording, chosen: Sequence[Variant]) -> tuple[Variant, ...]:
@@ -124,12 +220,15 @@ def simulated(
 ) -> Iterator[Simulated]:
     """Simulate and analyse; the folder is removed after the block. Raises ExperimentError where the experiment cannot
     be simulated, and the failure of the first variant."""
+    from analysis.pipeline import analyse_runs
+
     if not variants:
         raise ExperimentError("no policy can be simulated on this run; name one with --policy")
     with scratch_folder() as folder, simulation_pool(jobs) as pool:
         SeriesPaths(folder).runs.mkdir()
         (SeriesPaths(folder).runs / RECORDED).symlink_to(recording.run, target_is_directory=True)
-        at_s = _first_guess(recording)
+        # Joining machines and awaited samples come before an event's zero.
+        at_s = [max(LEAST_AT_S, gap) for gap in recording.gaps_s[:-1]]
         for attempt in range(1, CORRECTIONS + 2):
             say(f"simulating {variants[0].name}{', with its events where they were' if attempt > 1 else ''}")
             first = _open_cells(recording, variants[:1], options, at_s, folder)
@@ -146,7 +245,8 @@ def simulated(
         failures = _simulate(pool, recording, cells)
         pool.end()
         links = link_runs(folder, {f"{number:02d}": series.folder for number, series in cells.items()})
-        _analyse(folder, say)
+        say("analysing the recorded run and the simulated ones in one Spark session")
+        analyse_runs(folder, spark_master(), jars=avro_jars(SeriesPaths(folder), say))
         delays_s = {name: tuple(_lateness(recording, SeriesPaths(folder).run(name))) for name in links}
         messages = {variants[number - 1].name: failure.message for number, failure in sorted(failures.items())}
         of = {name: cells[int(number)].experiment.variants[0] for name, number in links.items()}
@@ -165,20 +265,11 @@ def remove_left_over() -> None:
     """Remove this user's folders whose process has ended: then the kernel has ended its lock."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError, Timeout):
-            if _may_be_left(folder):
+            facts = folder.lstat()
+            is_ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid()
+            if is_ours and time.time() - facts.st_mtime > YOUNG_S:
                 with FileLock(folder / LOCK, timeout=0):
                     shutil.rmtree(folder)
-
-
-def _may_be_left(folder: Path) -> bool:
-    facts = folder.lstat()
-    is_ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid()
-    return is_ours and time.time() - facts.st_mtime > YOUNG_S
-
-
-def _first_guess(recording: Recording) -> list[float]:
-    """Return first times of the events: joining machines and awaited samples come before an event's zero."""
-    return [max(LEAST_AT_S, gap) for gap in recording.gaps_s[:-1]]
 
 
 def _open_cells(
@@ -214,10 +305,3 @@ def _lateness(recording: Recording, run: RunPaths) -> list[float]:
     moments = [times["first_tuple"], *(times[f"e{place}"] for place in range(1, len(recording.gaps_s)))]
     gaps = [later - earlier for earlier, later in pairwise(moments)]
     return [gap - recorded for gap, recorded in zip(gaps, recording.gaps_s, strict=False)]
-
-
-def _analyse(folder: Path, say: Say) -> None:
-    from analysis.pipeline import analyse_runs
-
-    say("analysing the recorded run and the simulated ones in one Spark session")
-    analyse_runs(folder, spark_master(), jars=avro_jars(SeriesPaths(folder), say))

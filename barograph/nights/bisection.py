@@ -1,5 +1,10 @@
-"""A search for the first bad commit as data: request, probes, next step; and as text: a sentence, a line for each
-commit.
+"""A search for the first bad commit: the next query, its request and probes as data, a sentence, a line a commit.
+
+Commits are numbered 0 … n-1, oldest first; the one before 0 is good, n-1 is bad. Each has a probability of being the
+first bad one, the same for all at the start; an answer that is wrong with the stated error rate changes them by Bayes'
+rule. The next query is for the commit that halves what is left, so an exact oracle is queried as by `git bisect`, and a
+noisy one is queried again where it matters: at the border. Commits that cannot be queried (they do not build) are
+passed over; what lies between two that can is given as a range.
 
 `results/bisect/<id>/bisect.json` is written after every step, so that the same request resumes where it stopped.
 """
@@ -8,19 +13,112 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import accumulate
+from math import ceil, exp, log, log2
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from analysis.errors import RecordError
 from analysis.record.files import SEARCHES, read_json, write_json_atomic
 from barograph.compare.difference import NO_VERDICT, Difference, VariantMetric, Verdict, is_worse, verdict_of
 from barograph.nights.commits import Commit
-from barograph.nights.search import Certainty, FirstBad, Query, SearchAnswer, next_step, probabilities
 from barograph.plan.blocks import stamp
 from barograph.settings import results_root
+
+MOST_UNDECIDED = 2  # then a third adds nothing
+LEAST_ERROR = 1e-6
+
+
+@dataclass(frozen=True)
+class SearchAnswer:
+    """An answer. `skip`: it can never be measured; `undecided`: it was measured, without a verdict."""
+
+    commit: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """The certainty of answers. `error_rate`: how often a good or a bad is the other; the search ends at
+    `confidence`."""
+
+    error_rate: float = 0.05
+    confidence: float = 0.9
+
+    def most_answers(self, commits: int) -> int:
+        """Return three times the answers of a search by halves, and some to confirm: beyond, the oracle is worse than
+        stated."""
+        return 3 * ceil(log2(commits + 1)) + 10
+
+
+@dataclass(frozen=True)
+class Query:
+    commit: int
+
+
+@dataclass(frozen=True)
+class FirstBad:
+    """The first bad commit is one of `first` … `last`; more than one where those between cannot be queried."""
+
+    first: int
+    last: int
+    probability: float
+    sure: bool = True  # False: the answers contradict each other too much
+
+
+def next_step(commits: int, answers: Sequence[SearchAnswer], certainty: Certainty) -> Query | FirstBad:
+    """Return the next step. The same answers give the same step, so a search can be resumed anywhere."""
+    chances = probabilities(commits, answers, certainty.error_rate)
+    skipped = {answer.commit for answer in answers if answer.verdict == "skip"}
+    silent = [answer.commit for answer in answers if answer.verdict == "undecided"]
+    mute = {commit for commit in silent if silent.count(commit) >= MOST_UNDECIDED}
+    # The last one is known to be bad. No query can tell the commits apart from after a queryable one up to the next.
+    askable = [commit for commit in range(commits - 1) if commit not in skipped | mute]
+    ends = [*askable, commits - 1]
+    likeliest = max(
+        zip([0, *(end + 1 for end in askable)], ends, strict=True), key=lambda each: sum(chances[each[0] : each[1] + 1])
+    )
+    probability = sum(chances[likeliest[0] : likeliest[1] + 1])
+    if probability >= certainty.confidence or not askable:
+        return FirstBad(*likeliest, probability)
+    if sum(answer.verdict != "skip" for answer in answers) >= certainty.most_answers(commits):
+        return FirstBad(*_credible(chances, certainty.confidence), certainty.confidence, sure=False)
+    bad_by = list(accumulate(chances))  # the probability that a commit is bad already
+    return Query(min(askable, key=lambda commit: abs(bad_by[commit] - 0.5)))
+
+
+def probabilities(commits: int, answers: Sequence[SearchAnswer], error_rate: float) -> list[float]:
+    """Return for each commit the probability that it is the first bad one."""
+    error = max(error_rate, LEAST_ERROR)
+    weights = [0.0] * commits
+    for answer in answers:
+        if answer.verdict in ("good", "bad"):
+            for first_bad in range(commits):
+                is_bad = answer.commit >= first_bad
+                weights[first_bad] += log(1 - error if is_bad == (answer.verdict == "bad") else error)
+    top = max(weights)
+    odds = [exp(weight - top) for weight in weights]
+    return [each / sum(odds) for each in odds]
+
+
+def _credible(chances: Sequence[float], confidence: float) -> tuple[int, int]:
+    """Return the shortest range that holds the first bad commit with that probability."""
+    sums = [0.0, *accumulate(chances)]
+    count = len(chances)
+    ranges = [
+        (last - first, first, last)
+        for first in range(count)
+        for last in range(first, count)
+        if sums[last + 1] - sums[first] >= min(confidence, sums[count] * 0.999999)
+    ]
+    _, first, last = min(ranges)
+    return first, last
+
 
 BISECTION_FILE = "bisect.json"
 
@@ -113,7 +211,7 @@ class Bisection:
 
 def request_digest(request: BisectionRequest) -> str:
     """Return a digest, the same for every repetition of a request."""
-    return hashlib.sha256(json.dumps(_request_data(request), sort_keys=True).encode()).hexdigest()[:8]
+    return hashlib.sha256(json.dumps(asdict(request), sort_keys=True).encode()).hexdigest()[:8]
 
 
 def new_bisection(request: BisectionRequest, commits: tuple[Commit, ...], now_s: float) -> Bisection:
@@ -132,10 +230,7 @@ def newest_bisection(request: BisectionRequest) -> Bisection | None:
 
 def write_bisection(bisection: Bisection) -> Path:
     path = bisection_folder(bisection.id) / BISECTION_FILE
-    data = asdict(bisection)
-    del data["request"]
-    names = {"wanted": _request_data(bisection.request), "asking": data.pop("pending")}
-    write_json_atomic(path, {"v": 1, **data, **names})
+    write_json_atomic(path, {"v": 1, **asdict(bisection)})
     return path
 
 
@@ -143,32 +238,10 @@ def read_bisection(path: Path) -> Bisection:
     """Read a search. Raises RecordError for any other file."""
     data = read_json(path)
     try:
-        request = {key: value for key, value in data["wanted"].items() if key != "everything"}
-        request["about"], request["certainty"] = VariantMetric(**request["about"]), Certainty(**request["certainty"])
-        return Bisection(
-            data["id"],
-            BisectionRequest(**request, all_commits=data["wanted"]["everything"]),
-            tuple(Commit(**commit) for commit in data["commits"]),
-            _difference_of_json(data["reference"]),
-            data["reference_series"],
-            tuple(
-                Probe(**{**probe, "difference": _difference_of_json(probe["difference"])}) for probe in data["probes"]
-            ),
-            PendingProbe(**data["asking"]) if data["asking"] else None,
-        )
-    except (KeyError, TypeError) as error:
-        raise RecordError(f"{path}: is no search ({error!r}); move its folder away to begin anew") from error
-
-
-def _request_data(request: BisectionRequest) -> dict[str, Any]:
-    """Return the request as files and digests have it; there `everything` means all commits."""
-    data = asdict(request)
-    data["everything"] = data.pop("all_commits")
-    return data
-
-
-def _difference_of_json(data: Mapping[str, Any] | None) -> Difference | None:
-    return Difference(**data) if data else None
+        return TypeAdapter(Bisection).validate_python({key: data[key] for key in data if key != "v"})
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise RecordError(f"{path}: is no search ({place}); move its folder away to begin anew") from error
 
 
 def sentence(bisection: Bisection) -> str:
@@ -237,23 +310,19 @@ def page_data(bisection: Bisection) -> dict[str, Any]:
         "confidence": request.certainty.confidence,
         "blocks": request.blocks,
         "commits": [
-            _commit_data(commit, bisection.of(commit.hash), chance, guilty=place in guilty)
+            {
+                "hash": commit.hash,
+                "short": commit.short,
+                "subject": commit.subject,
+                "date": f"{datetime.fromtimestamp(commit.committed_s, UTC):%Y-%m-%d %H:%M}",
+                "probability": chance,
+                "guilty": place in guilty,
+                "probes": [
+                    {"verdict": each.verdict, "reason": each.reason, **_difference_data(each.difference, each.series)}
+                    for each in bisection.of(commit.hash)
+                ],
+            }
             for place, (commit, chance) in enumerate(zip(bisection.commits, chances, strict=True))
-        ],
-    }
-
-
-def _commit_data(commit: Commit, probes: tuple[Probe, ...], chance: float, *, guilty: bool) -> dict[str, Any]:
-    return {
-        "hash": commit.hash,
-        "short": commit.short,
-        "subject": commit.subject,
-        "date": f"{datetime.fromtimestamp(commit.committed_s, UTC):%Y-%m-%d %H:%M}",
-        "probability": chance,
-        "guilty": guilty,
-        "probes": [
-            {"verdict": probe.verdict, "reason": probe.reason, **_difference_data(probe.difference, probe.series)}
-            for probe in probes
         ],
     }
 

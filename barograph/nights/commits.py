@@ -70,8 +70,11 @@ def commits_between(good: Commit, bad: Commit, *, all_commits: bool, root: Path 
     """
     if good.hash == bad.hash:
         raise ExperimentError(f"GOOD and BAD are the same commit {good.short}; there is nothing between them")
-    if not _is_ancestor(root, good.hash, bad.hash):
-        base = _merge_base(root, good.hash, bad.hash)
+    try:
+        base = git(root, "merge-base", good.hash, bad.hash)
+    except GitFailed:
+        base = ""
+    if base != good.hash:
         hint = f"; their common ancestor is {base[:10]}: compare BAD with that first" if base else ""
         if base == bad.hash:
             hint = ", which is the older of the two: give the commit where the number was well first"
@@ -86,19 +89,3 @@ def commits_between(good: Commit, bad: Commit, *, all_commits: bool, root: Path 
 def _commit(line: str) -> Commit:
     commit, when_s, subject = line.split("\0", 2)
     return Commit(commit, subject, float(when_s))
-
-
-def _is_ancestor(root: Path, one: str, other: str) -> bool:
-    """Return whether it is an ancestor; False where git cannot tell."""
-    try:
-        git(root, "merge-base", "--is-ancestor", one, other)
-    except GitFailed:
-        return False
-    return True
-
-
-def _merge_base(root: Path, one: str, other: str) -> str:
-    try:
-        return git(root, "merge-base", one, other)
-    except GitFailed:
-        return ""

@@ -98,40 +98,36 @@ def finding_lines(findings: Findings, record: Mapping[str, Any]) -> list[str]:
 def message_body(findings: Findings, record: Mapping[str, Any], index: Path) -> dict[str, Any]:
     """Return the webhook's message (docs/contracts.md): no path outside the results, nothing secret."""
     experiments = [{key: each[key] for key in ("experiment", "status", "reason")} for each in record["experiments"]]
-    worth = _notable_findings(findings)
+    worth, news = _notable_findings(findings), len(findings.alarms)
+    result = f"{news} newly confirmed regression{'s' * (news != 1)}" if news else "no newly confirmed regression"
+    how = f", {SIMULATED}" if record["testbed"] == SIMULATED else ""
+    headline = f"Barograph, suite {record['suite']}, night {record['night']} ({record['status']}{how}): {result}"
     return {
         "v": 1,
-        "suite": record["suite"],
-        "night": record["night"],
-        "id": record["id"],
-        "testbed": record["testbed"],
-        "commit": record["commit"],
-        "status": record["status"],
-        "text": "\n".join([_headline(findings, record), *finding_lines(findings, record)[:TOP]]),
-        "new_regressions": len(findings.alarms),
+        **{key: record[key] for key in ("suite", "night", "id", "testbed", "commit", "status")},
+        "text": "\n".join([headline, *finding_lines(findings, record)[:TOP]]),
+        "new_regressions": news,
         "experiments": experiments,
-        "findings": [_as_data(finding) for finding in worth[:TOP]],
+        "findings": [
+            {"series": each.key.name, "kind": each.kind.value, "status": each.status.value, "new": each.new,
+             "percent": each.percent, "before": each.before, "after": each.after, "good_commit": each.commits.good,
+             "bad_commit": each.commits.bad, "commits": each.commits.words}
+            for each in worth[:TOP]
+        ],
         "more_findings": max(0, len(worth) - TOP),
         "page": f"{NIGHTS}/{record['suite']}/{index.name}",
-    }
+    }  # fmt: skip
 
 
 def finding_line(finding: Finding) -> str:
     """Return a finding in one line."""
-    from analysis.nights.findings_report import change_text
+    from analysis.nights.findings import change_text
     from analysis.numerals import number
 
     prefix = "new: " if finding.new else ""
     text = f"{prefix}{finding.kind.value}, {finding.status.value}: {finding.key.name} {change_text(finding)}"
     failures = f"; {finding.failed}" if finding.failed else ""
     return f"{text} ({number(finding.before)} → {number(finding.after)}), {finding.commits.words}{failures}"
-
-
-def _headline(findings: Findings, record: Mapping[str, Any]) -> str:
-    news = len(findings.alarms)
-    result = f"{news} newly confirmed regression{'s' * (news != 1)}" if news else "no newly confirmed regression"
-    how = f", {SIMULATED}" if record["testbed"] == SIMULATED else ""
-    return f"Barograph, suite {record['suite']}, night {record['night']} ({record['status']}{how}): {result}"
 
 
 def _notable_findings(findings: Findings) -> list[Finding]:
@@ -141,21 +137,6 @@ def _notable_findings(findings: Findings) -> list[Finding]:
     standing = findings.of(RegressionKind.REGRESSION, Status.CONFIRMED, Status.SUSPECTED)
     ordered = [*findings.alarms, *(finding for finding in findings.all if finding.new), *standing]
     return list(dict.fromkeys(ordered))
-
-
-def _as_data(finding: Finding) -> dict[str, Any]:
-    return {
-        "series": finding.key.name,
-        "kind": finding.kind.value,
-        "status": finding.status.value,
-        "new": finding.new,
-        "percent": finding.percent,
-        "before": finding.before,
-        "after": finding.after,
-        "good_commit": finding.commits.good,
-        "bad_commit": finding.commits.bad,
-        "commits": finding.commits.words,
-    }
 
 
 POST_LIMIT_S = 10.0
@@ -187,9 +168,21 @@ def post(
     outcome = ""
     for pause_s in (0.0, *PAUSES_S):
         sleep(pause_s)
-        outcome, repeat = _try_post(url, data, limit_s)
-        if not repeat:
-            break
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json", "User-Agent": "barograph"})
+        try:
+            with urllib.request.build_opener(_NoRedirection).open(request, timeout=limit_s) as answer:
+                return f"the message was posted to the webhook ({answer.status})"
+        except urllib.error.HTTPError as error:
+            error.close()
+            outcome = f"the webhook answered {error.code}"
+            if error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code != HTTPStatus.TOO_MANY_REQUESTS:
+                return outcome
+        except Exception as error:  # noqa: BLE001 - any kind; its text may hold the URL, its kind does not
+            reason = getattr(error, "reason", None)
+            cause = reason if isinstance(reason, Exception) else error
+            errno = getattr(cause, "errno", None)
+            text = f": {os.strerror(errno)}" if isinstance(errno, int) and errno > 0 else ""
+            outcome = f"the webhook could not be reached ({type(cause).__name__}{text})"
     return outcome
 
 
@@ -207,28 +200,3 @@ def _url_problem(url: str) -> str:
     except ValueError:
         fine = False
     return "" if fine else f"{WEBHOOK_VARIABLE} is not an http:// or https:// URL"
-
-
-def _try_post(url: str, data: bytes, limit_s: float) -> tuple[str, bool]:
-    """Return the outcome in words, and whether another attempt may help."""
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json", "User-Agent": "barograph"})
-    try:
-        with urllib.request.build_opener(_NoRedirection).open(request, timeout=limit_s) as answer:
-            return f"the message was posted to the webhook ({answer.status})", False
-    except urllib.error.HTTPError as error:
-        error.close()
-        is_lasting = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code != HTTPStatus.TOO_MANY_REQUESTS
-        return f"the webhook answered {error.code}", not is_lasting
-    except Exception as error:  # noqa: BLE001 - any kind; its text may hold the URL, its kind does not
-        return f"the webhook could not be reached ({_error_kind(error)})", True
-
-
-def _error_kind(error: Exception) -> str:
-    reason = getattr(error, "reason", None)
-    cause = reason if isinstance(reason, Exception) else error
-    errno = getattr(cause, "errno", None)
-    return (
-        f"{type(cause).__name__}: {os.strerror(errno)}"
-        if isinstance(errno, int) and errno > 0
-        else type(cause).__name__
-    )

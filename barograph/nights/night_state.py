@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from analysis.errors import RecordError
 from analysis.record.files import NIGHTS, read_json, write_json_atomic
 from barograph.errors import BarographError, InUse
@@ -38,7 +40,7 @@ class NightEntry:
 
     experiment: str
     machine: str  # fingerprint of everything that must be equal for its numbers to be compared
-    status: str = WAITING  # later: begun; at last one of `outcome.STATUSES`
+    status: str = WAITING  # later: begun; at last as in `outcome`
     reason: str = ""
     series: str = ""
 
@@ -85,12 +87,11 @@ def read_night(suite: str) -> Night | None:
         return None
     document = read_json(path)
     try:
-        entries = tuple(NightEntry(**entry) for entry in document.pop("experiments"))
-        document.pop("v")
-        return Night(**document, experiments=entries)
-    except (KeyError, TypeError) as error:
+        return TypeAdapter(Night).validate_python({key: document[key] for key in document if key != "v"})
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
         raise RecordError(
-            f"{path}: not a night under way ({error!r}); remove the file, its series are all on record"
+            f"{path}: not a night under way ({place}); remove the file, its series are all on record"
         ) from error
 
 
@@ -142,14 +143,16 @@ def take_reservation(suite: str, testbed: str, night: str, me: Holder, until_s: 
     """
     mine = Reservation(suite, testbed, night, me.pid, me.born, until_s, me.system)
     with _lock_reservations() as folder:
-        for reservation in _all_reservations(folder):
-            is_mine = (reservation.suite, reservation.holder) == (mine.suite, mine.holder)
-            if (
-                reservation.counts(now_s)
-                and not is_mine
-                and (reservation.suite == suite or reservation.testbed == testbed)
-            ):
-                raise NightUnderWay(_refusal(reservation, now_s), folder / f"{reservation.suite}.json")
+        for other in _rivals(folder, suite, testbed, now_s):
+            if (other.suite, other.holder) == (mine.suite, mine.holder):
+                continue
+            end = time.strftime("%Y-%m-%d %H:%M", time.localtime(other.until_s))
+            minutes = max(1, round((other.until_s - now_s) / 60))
+            text = (
+                f"a night of suite {other.suite} is being measured on {other.testbed} (night {other.night},"
+                f" {other.holder}), until {end} at the latest, in {minutes} min; wait for it, or end that one"
+            )
+            raise NightUnderWay(text, folder / f"{other.suite}.json")
         write_json_atomic(folder / f"{suite}.json", asdict(mine))
     return mine
 
@@ -165,17 +168,13 @@ def drop_reservation(suite: str, night: str) -> None:
 def current_reservation(suite: str, testbed: str, now_s: float) -> Reservation | None:
     """Return the reservation that would refuse a night now, if any."""
     with _lock_reservations() as folder:
-        rivals = [
-            reservation
-            for reservation in _all_reservations(folder)
-            if reservation.suite == suite or reservation.testbed == testbed
-        ]
-    return next((reservation for reservation in rivals if reservation.counts(now_s)), None)
+        return next(iter(_rivals(folder, suite, testbed, now_s)), None)
 
 
-def _all_reservations(folder: Path) -> list[Reservation]:
-    reservations = (_read_reservation(path) for path in sorted(folder.glob("*.json")))
-    return [each for each in reservations if each is not None]
+def _rivals(folder: Path, suite: str, testbed: str, now_s: float) -> list[Reservation]:
+    """Return the reservations of the suite, or of the testbed, that count."""
+    reservations = filter(None, (_read_reservation(path) for path in sorted(folder.glob("*.json"))))
+    return [each for each in reservations if (each.suite == suite or each.testbed == testbed) and each.counts(now_s)]
 
 
 def _read_reservation(path: Path) -> Reservation | None:
@@ -183,15 +182,6 @@ def _read_reservation(path: Path) -> Reservation | None:
     with suppress(OSError, ValueError, TypeError):
         return Reservation(**json.loads(path.read_text(encoding="utf-8")))
     return None
-
-
-def _refusal(other: Reservation, now_s: float) -> str:
-    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(other.until_s))
-    minutes = max(1, round((other.until_s - now_s) / 60))
-    return (
-        f"a night of suite {other.suite} is being measured on {other.testbed} (night {other.night},"
-        f" {other.holder}), until {end} at the latest, in {minutes} min; wait for it, or end that one"
-    )
 
 
 @contextmanager

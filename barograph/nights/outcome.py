@@ -123,13 +123,6 @@ def claims_of(series_dir: Path, experiment: str) -> list[dict[str, Any]]:
 COMPLETE, FAILED, DEADLINE, INTERRUPTED = "complete", "failed", "deadline", "interrupted"
 # A failure of Storm or of a policy is a result: `failed`. Other blames keep their names.
 STATUS_OF_BLAME = {blame: FAILED if blame == "system_under_test" else blame for blame in SEVERITY}
-STATUSES = (
-    COMPLETE,
-    FAILED,
-    DEADLINE,
-    INTERRUPTED,
-    *(status for status in STATUS_OF_BLAME.values() if status != FAILED),
-)
 EXIT_OF_STATUS = {COMPLETE: 0, DEADLINE: 0, INTERRUPTED: INTERRUPTED_EXIT} | {
     status: EXIT_CODES[blame] for blame, status in STATUS_OF_BLAME.items()
 }

@@ -15,7 +15,6 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from analysis.record.files import NIGHTS
@@ -60,18 +59,14 @@ def facts_of_experiment(experiment: Experiment, box: Mapping[str, Any]) -> dict[
     plan: dict[str, Any] = {key: request_facts[key] for key in keys if key in request_facts}
     options = request_facts["testbed"]["options"].get(experiment.testbed.name, {})
     if is_simulated(experiment):  # also the simulator's defaults, which a later version may change
-        options = _simulated_options(experiment)
+        testbed = testbed_of(experiment.testbed)
+        assert isinstance(testbed, SimulatedTestbed), "else it is not simulated"
+        options = {**testbed.options.model_dump(), "costs": asdict(testbed.costs)}
     topologies = {
         variant["name"]: variant["topology"] for variant in request_facts["variants"] if "topology" in variant
     }
-    testbed = request_facts["testbed"] | {"options": options}
-    return {**box, "testbed": testbed, "types": list(distinct.values()), **plan, "variants": topologies}
-
-
-def _simulated_options(experiment: Experiment) -> dict[str, Any]:
-    testbed = testbed_of(experiment.testbed)
-    assert isinstance(testbed, SimulatedTestbed), "else it is not simulated"
-    return {**testbed.options.model_dump(), "costs": asdict(testbed.costs)}
+    choice = request_facts["testbed"] | {"options": options}
+    return {**box, "testbed": choice, "types": list(distinct.values()), **plan, "variants": topologies}
 
 
 def fact_lines(box: Mapping[str, Any], experiments: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -79,15 +74,12 @@ def fact_lines(box: Mapping[str, Any], experiments: Mapping[str, Mapping[str, An
     host = box["host"]
     emulated = {"emulated on": f"{host['cpus']} cores of {host['cpu_model']}"} if host else {}
     software = {key: str(box[key]) for key in ("testbed", "storm", "java", "measurement")}
-    return {**software, **emulated, **{name: _machine_line(facts) for name, facts in experiments.items()}}
-
-
-def _machine_line(facts: Mapping[str, Any]) -> str:
-    sizes = [
-        f"{size['name']} ({size['cores']:g} cores, {size['memory_mb']} MB, {size['bandwidth_mbit']} Mbit/s)"
-        for size in facts["types"]
-    ]
-    return f"{', '.join(sizes)}; with topology and plan {fingerprint(facts)}"
+    machines = {}
+    for name, facts in experiments.items():
+        sizes = (f"{size['name']} ({size['cores']:g} cores, {size['memory_mb']} MB, {size['bandwidth_mbit']} Mbit/s)"
+                 for size in facts["types"])  # fmt: skip
+        machines[name] = f"{', '.join(sizes)}; with topology and plan {fingerprint(facts)}"
+    return {**software, **emulated, **machines}
 
 
 def fingerprint(facts: Mapping[str, Any]) -> str:
@@ -123,29 +115,25 @@ def open_night(suite: Suite, until_s: float, now_s: float) -> Night:
     on record."""
     results().require()
     results().fetch(f"{NIGHTS}/{suite.name}/nights", ".json")
-    night = _plan_night(suite, until_s, now_s)
+    box, commit = facts_of_box(suite.testbed), head()
+    facts = {choice.experiment: facts_of_experiment(suite.resolved(choice), box) for choice in suite.experiments}
+    night = Night(
+        stamp(now_s), suite.name, suite.testbed, now_s, until_s, commit.hash, commit.committed_s, commit.dirty,
+        fingerprint(box), fact_lines(box, facts),
+        tuple(NightEntry(name, fingerprint(each)) for name, each in facts.items()),
+    )  # fmt: skip
     longest_s = max(durations.longest_run_s(suite.resolved(choice)) for choice in suite.experiments)
     night_state.take_reservation(suite.name, suite.testbed, night.id, holder(), until_s + longest_s + CLOSING_S, now_s)
     try:
-        _put_on_record(suite.name, now_s)
+        if (dead := night_state.read_night(suite.name)) is not None:
+            log.warning("night %s of %s ended without its record, which is written now", dead.id, suite.name)
+            _record(dead, min(now_s, dead.until_s))
         night_state.write_night(night)
     except BaseException:
         night_state.drop_reservation(suite.name, night.id)
         raise
     log.info("night %s of suite %s: until %.0f", night.id, suite.name, until_s)
     return night
-
-
-def _plan_night(suite: Suite, until_s: float, now_s: float) -> Night:
-    box = facts_of_box(suite.testbed)
-    facts = {choice.experiment: facts_of_experiment(suite.resolved(choice), box) for choice in suite.experiments}
-    commit = head()
-    return Night(
-        stamp(now_s), suite.name, suite.testbed, now_s, until_s,
-        commit.hash, commit.committed_s, commit.dirty,
-        fingerprint(box), fact_lines(box, facts),
-        tuple(NightEntry(name, fingerprint(each)) for name, each in facts.items()),
-    )  # fmt: skip
 
 
 def why_not(suite: Suite, night: Night, choice: Choice, now_s: float) -> str:
@@ -228,15 +216,6 @@ def release_night(suite: str, night: str) -> None:
     night_state.drop_reservation(suite, night)
 
 
-def _put_on_record(suite: str, now_s: float) -> None:
-    """Put the measurements of a night that died on record."""
-    night = night_state.read_night(suite)
-    if night is None:
-        return
-    log.warning("night %s of suite %s ended without its record, which is written now", night.id, suite)
-    _record(night, min(now_s, night.until_s))
-
-
 def _record(night: Night, ended_s: float) -> dict[str, Any]:
     from analysis.nights import night_records
 
@@ -252,7 +231,15 @@ def _record(night: Night, ended_s: float) -> dict[str, Any]:
 
 def record_of(night: Night, ended_s: float) -> dict[str, Any]:
     """Return the night as stored by `analysis.nights` (docs/contracts.md)."""
-    experiments = [_experiment_record(entry) for entry in night.experiments]
+    experiments: list[dict[str, Any]] = []
+    for entry in night.experiments:
+        folder = results_root() / entry.series if entry.series else None
+        experiments.append({
+            "experiment": entry.experiment, "series": entry.series, "machine": entry.machine, "status": entry.status,
+            "reason": entry.reason, "variants": numbers_of(folder) if folder else {},
+            "failed": failures_of(folder) if folder else {},
+            "claims": claims_of(folder, entry.experiment) if folder else [],
+        })  # fmt: skip
     names = [each["experiment"] for each in experiments if each["variants"]]
     return {
         "v": 1,
@@ -269,18 +256,4 @@ def record_of(night: Night, ended_s: float) -> dict[str, Any]:
         "machine_facts": dict(night.machine_facts),
         "status": outcome.status_of_night(night.experiments, names),
         "experiments": experiments,
-    }
-
-
-def _experiment_record(entry: NightEntry) -> dict[str, Any]:
-    folder: Path | None = results_root() / entry.series if entry.series else None
-    return {
-        "experiment": entry.experiment,
-        "series": entry.series,
-        "machine": entry.machine,
-        "status": entry.status,
-        "reason": entry.reason,
-        "variants": numbers_of(folder) if folder else {},
-        "failed": failures_of(folder) if folder else {},
-        "claims": claims_of(folder, entry.experiment) if folder else [],
     }

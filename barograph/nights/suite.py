@@ -26,9 +26,24 @@ LONGEST_H = 24
 Percent = Annotated[float, Field(strict=True, gt=0, le=1000)]
 
 
-def _cron(text: str) -> str:
-    if why := wrong_cron(text):
-        raise ValueError(why)
+CRON = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 7))
+PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
+
+
+def require_cron(text: str) -> str:
+    """Return five fields of cron. Raises ValueError with what is wrong."""
+
+    def fits(part: str, low: int, high: int) -> bool:
+        match = PART.fullmatch(part)
+        ends = [int(end) for end in match.groups()[:2] if end is not None] if match else [-1]
+        return all(low <= end <= high for end in ends) and ends == sorted(ends)
+
+    fields = text.split()
+    if len(fields) != len(CRON):
+        raise ValueError(f"five fields ({' '.join(name for name, _, _ in CRON)}), such as '0 2 * * *', or null")
+    for field_text, (name, low, high) in zip(fields, CRON, strict=True):
+        if not all(fits(part, low, high) for part in field_text.split(",")):
+            raise ValueError(f"a {name} of *, {low}-{high}, lists and steps of them; {field_text!r} is none")
     return text
 
 
@@ -50,7 +65,7 @@ class Suite:
 
     name: str
     title: Words
-    schedule: Annotated[str, AfterValidator(_cron)] | None  # cron in UTC; None: only when somebody asks
+    schedule: Annotated[str, AfterValidator(require_cron)] | None  # in UTC; None: only when somebody asks
     testbed: Word
     deadline_hours: Annotated[float, Field(strict=True, gt=0, le=LONGEST_H)]
     experiments: Annotated[tuple[Choice, ...], Field(min_length=1)]
@@ -107,7 +122,9 @@ def deadline_s(said: str | None, hours: float, now_s: float) -> float:
     if said is None:
         return now_s + hours * HOUR_S
     if clock := CLOCK.fullmatch(said.strip()):
-        return _next_clock_time(int(clock[1]), int(clock[2]), now_s)
+        now = datetime.fromtimestamp(now_s).astimezone()
+        clock_time = now.replace(hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
+        return (clock_time if clock_time > now else clock_time + timedelta(days=1)).timestamp()
     length = DURATION.fullmatch(said.strip())
     seconds = float(length[1]) * (60.0 if length[2] == "min" else HOUR_S) if length else 0.0
     if not 0 < seconds <= LONGEST_H * HOUR_S:
@@ -117,55 +134,21 @@ def deadline_s(said: str | None, hours: float, now_s: float) -> float:
     return now_s + seconds
 
 
-def _next_clock_time(hour: int, minute: int, now_s: float) -> float:
-    now = datetime.fromtimestamp(now_s).astimezone()
-    clock_time = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
-    return (clock_time if clock_time > now else clock_time + timedelta(days=1)).timestamp()
-
-
-CRON = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 7))
-PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
-
-
-def wrong_cron(text: str) -> str:
-    """Return what is wrong with five fields of cron, or nothing."""
-    fields = text.split()
-    if len(fields) != len(CRON):
-        return f"five fields ({' '.join(name for name, _, _ in CRON)}), such as '0 2 * * *', or null"
-    for field_text, (name, low, high) in zip(fields, CRON, strict=True):
-        if not all(_fits(part, low, high) for part in field_text.split(",")):
-            return f"a {name} of *, {low}-{high}, lists and steps of them; {field_text!r} is none"
-    return ""
-
-
-def _fits(part: str, low: int, high: int) -> bool:
-    match = PART.fullmatch(part)
-    if match is None:
-        return False
-    ends = [int(end) for end in match.groups()[:2] if end is not None]
-    return all(low <= end <= high for end in ends) and ends == sorted(ends)
-
-
 def parse_suite(name: str, data: Any, *, source: str) -> Suite:
     """Parse a suite. Raises ExperimentError listing every wrong field; experiments and variants must be known."""
-    suite = validated(Suite, data, source=source, name=name)
-    if errors := _inconsistencies(suite):
-        raise ExperimentError(f"{source}: {'; '.join(errors)}")
-    return suite
-
-
-def _inconsistencies(suite: Suite) -> list[str]:
     from inventory import TESTBEDS
 
+    suite = validated(Suite, data, source=source, name=name)
     names = [choice.experiment for choice in suite.experiments]
-    errors = [
-        f"experiments has {name} twice; give it once" for name in sorted({n for n in names if names.count(n) > 1})
-    ]
+    errors = [f"experiments has {each} twice; give it once" for each in dict.fromkeys(names) if names.count(each) > 1]
     if suite.testbed not in TESTBEDS:
-        return [*errors, f"testbed is {suite.testbed!r}; known: {', '.join(TESTBEDS)}"]
-    for place, choice in enumerate(suite.experiments):
-        try:
-            suite.resolved(choice)
-        except ExperimentError as error:
-            errors.append(f"experiments.{place}: {error}")
-    return errors
+        errors.append(f"testbed is {suite.testbed!r}; known: {', '.join(TESTBEDS)}")
+    else:
+        for place, choice in enumerate(suite.experiments):
+            try:
+                suite.resolved(choice)
+            except ExperimentError as error:
+                errors.append(f"experiments.{place}: {error}")
+    if errors:
+        raise ExperimentError(f"{source}: {'; '.join(errors)}")
+    return suite

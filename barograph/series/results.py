@@ -27,7 +27,7 @@ from inventory.files import lasting_id
 from inventory.leases.holder import process_start
 
 if TYPE_CHECKING:
-    from analysis.query.sql import SeriesTables
+    from analysis.sql import SeriesTables
     from analysis.storage.bucket import Bucket
     from analysis.storage.hold import BucketHolder
 
@@ -88,7 +88,7 @@ class Results:
 
     def tables(self, series_dir: Path) -> SeriesTables | None:
         """Return the tables of a series for Spark; None where it was not analysed."""
-        from analysis.query.sql import tables_on_disk
+        from analysis.sql import tables_on_disk
 
         return tables_on_disk(series_dir)
 

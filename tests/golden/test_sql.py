@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from analysis import sql
 from analysis.ingest import tables
-from analysis.query import sql
-from analysis.query.sql import SeriesTables
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES
+from analysis.sql import SeriesTables
 from barograph.errors import ConfigurationError
 from tests.golden.series import GoldenSeries
 

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis import provenance
-from analysis.bundle import archive, content, environment, readme, reduction, remake, reproduction
-from analysis.bundle.archive import ArchiveEntry
+from analysis.bundle import content, readme, remake, reproduction
+from analysis.bundle.content import ArchiveEntry, write_archive
 from barograph.errors import ConfigurationError
 from barograph.settings import ROOT
 
@@ -25,25 +25,25 @@ from barograph.settings import ROOT
 def test_archives_of_the_same_are_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("words")
     one = [ArchiveEntry("b", b"bytes"), ArchiveEntry("a/x", tmp_path / "x", executable=True)]
-    archive.write(tmp_path / "1.tar.gz", "top", one)
+    write_archive(tmp_path / "1.tar.gz", "top", one)
     os.utime(tmp_path / "x", (1.0, 1.0))
     (tmp_path / "x").chmod(0o600)
     time.sleep(1.1)  # gzip would tell the second
-    archive.write(tmp_path / "2.tar.gz", "top", reversed(one))
+    write_archive(tmp_path / "2.tar.gz", "top", reversed(one))
     assert (tmp_path / "1.tar.gz").read_bytes() == (tmp_path / "2.tar.gz").read_bytes()
     with tarfile.open(tmp_path / "1.tar.gz") as tar:
         members = {member.name: member for member in tar}
         assert list(members) == ["top/a/x", "top/b", "top/SHA256SUMS"]
-        assert all((m.uid, m.gid, m.uname, m.mtime) == (0, 0, "", archive.TIME_S) for m in members.values())
+        assert all((m.uid, m.gid, m.uname, m.mtime) == (0, 0, "", content.TIME_S) for m in members.values())
         assert (members["top/a/x"].mode, members["top/b"].mode) == (0o755, 0o644)
 
 
 def test_an_archive_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        archive.write(tmp_path / "a.tar.gz", "top", [ArchiveEntry("a", b""), ArchiveEntry("b", tmp_path / "nothing")])
+        write_archive(tmp_path / "a.tar.gz", "top", [ArchiveEntry("a", b""), ArchiveEntry("b", tmp_path / "nothing")])
     (tmp_path / "b.tar.gz").write_text("mine")
     with pytest.raises(ConfigurationError, match=r"b\.tar\.gz exists; nothing is overwritten"):
-        archive.write(tmp_path / "b.tar.gz", "top", [])
+        write_archive(tmp_path / "b.tar.gz", "top", [])
     assert [path.name for path in tmp_path.iterdir()] == ["b.tar.gz"]
     assert (tmp_path / "b.tar.gz").read_text() == "mine"
 
@@ -116,27 +116,23 @@ python_dateutil==2.9 \\
 """
 
 
-def test_a_trace_is_in_a_bundle_also_of_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_is_in_a_bundle_and_what_was_simulated_on_runs_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "20261124-010203-abcdefgh"
     for name in ("a-r1", "b-r1"):
         (root / "runs" / name).mkdir(parents=True)
     (root / "series.json").write_text('{"runs": ["a-r1", "b-r1"]}')
+    (root / "counterfactuals" / "1-a-r1").mkdir(parents=True)
+    (root / "counterfactuals" / "1-a-r1" / "report.html").touch()
     (root / "traces").mkdir()
     (root / "traces" / "a1.csv").write_text("0,1\n")
-    monkeypatch.setattr(reduction, "_report", lambda _root: None)
-    with reduction.reduce_to_run(root, "a-r1", tmp_path / "scratch") as reduced:
+    monkeypatch.setattr(reproduction, "_report", lambda _root: None)
+    with reproduction.reduce_to_run(root, "a-r1", tmp_path / "scratch") as reduced:
         for each in (root, reduced):
             chosen = content.select_files(each, without_raw=True, environment={})
             assert "series/traces/a1.csv" in [entry.name for entry in chosen.entries]
-
-
-def test_what_was_simulated_on_runs_is_left_out_in_one_line(tmp_path: Path) -> None:
-    for name in ("runs/a-r1/run.json", "report.html", *(f"counterfactuals/{n}-a-r1/report.html" for n in (1, 2))):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("{}")
-    chosen = content.select_files(tmp_path, without_raw=False, environment={})
-    assert sorted(entry.name for entry in chosen.entries) == ["series/report.html", "series/runs/a-r1/run.json"]
-    assert list(chosen.left_out) == ["counterfactuals/*"]
+            assert ("counterfactuals/*" in chosen.left_out) is (each is root)
 
 
 def test_failures_of_repeated_attempts_are_computed_of_and_nothing_else_of_them(tmp_path: Path) -> None:
@@ -156,7 +152,7 @@ def test_failures_of_repeated_attempts_are_computed_of_and_nothing_else_of_them(
 
 
 def test_only_needed_packages_are_kept_whole() -> None:
-    found = environment.requirements_of(PINNED, ["matplotlib", "numpy"])
+    found = readme.requirements_of(PINNED, ["matplotlib", "numpy"])
     assert [line.split("==")[0] for line in found.splitlines() if "==" in line] == [
         "Matplotlib[extra]", "numpy", "numpy", "python_dateutil", "six.moves",
     ]  # fmt: skip
@@ -183,7 +179,7 @@ def _imports(file: Path) -> Iterator[str]:
 
 
 def test_what_the_analysis_needs_of_ours() -> None:
-    found = environment.requirements_of((ROOT / "requirements.txt").read_text(), provenance.DISTRIBUTIONS)
+    found = readme.requirements_of((ROOT / "requirements.txt").read_text(), provenance.DISTRIBUTIONS)
     names = {line.split("==")[0] for line in found.splitlines() if "==" in line and not line.startswith(" ")}
     assert set(provenance.DISTRIBUTIONS) | {"py4j", "markupsafe", "pydantic-core", "pillow", "python-dateutil"} <= names
     assert not names & {"apache-airflow", "boto3", "ansible-core", "pytest", "paramiko"}, names
@@ -209,25 +205,21 @@ def table(folder: Path, **columns: list[object]) -> Path:
 
 def test_tables_are_compared_by_their_key_and_value_by_value(tmp_path: Path) -> None:
     keys: dict[str, list[object]] = {"run_id": ["a", "b"], "event_id": ["e1", "e1"]}
-    ours = table(tmp_path / "1", **keys, downtime_s=[1.0, 2.0])
     turned: dict[str, list[object]] = {"run_id": ["b", "a"], "event_id": ["e1", "e1"]}
-    last_digits = table(tmp_path / "2", **turned, downtime_s=[2.0 * (1 + 1e-12), 1.0])
-    assert reproduction.table_differences("downtime", ours, last_digits) == []
-    other = table(tmp_path / "3", **turned, downtime_s=[2.00001, 1.0])
-    assert reproduction.table_differences("downtime", ours, other) == [
-        "table downtime: 1 of 2 values of downtime_s differ, first at run_id b, event_id e1: 2.0 in the bundle, 2.00001"
-        " made again"
-    ]
-    null = table(tmp_path / "4", **turned, downtime_s=[2.0, None])
-    assert "None made again" in reproduction.table_differences("downtime", ours, null)[0]
-    short = table(tmp_path / "5", run_id=["a"], event_id=["e1"], downtime_s=[1.0])
-    assert reproduction.table_differences("downtime", ours, short) == [
-        "table downtime: 2 rows in the bundle, 1 made again"
-    ]
-    assert reproduction.table_differences("downtime", ours, tmp_path / "6") == ["table downtime: only in the bundle"]
+    ours = table(tmp_path / "1", **keys, downtime_s=[1.0, 2.0])
+    others = {
+        "": table(tmp_path / "2", **turned, downtime_s=[2.0 * (1 + 1e-12), 1.0]),
+        "1 of 2 values of downtime_s differ, first at run_id b, event_id e1: 2.0 in the bundle, 2.00001 made again":
+            table(tmp_path / "3", **turned, downtime_s=[2.00001, 1.0]),
+        "None made again": table(tmp_path / "4", **turned, downtime_s=[2.0, None]),
+        "2 rows in the bundle, 1 made again": table(tmp_path / "5", run_id=["a"], event_id=["e1"], downtime_s=[1.0]),
+        "only in the bundle": tmp_path / "6",
+        "columns are": table(tmp_path / "8", **keys, downtime_s=[1.0, 2.0], more=[1, 2]),
+    }  # fmt: skip
+    for said, theirs in others.items():
+        lines = reproduction.table_differences("downtime", ours, theirs)
+        assert len(lines) == bool(said) and said in "".join(lines)
     assert reproduction.table_differences("downtime", tmp_path / "6", tmp_path / "7") == []
-    wide = table(tmp_path / "8", **keys, downtime_s=[1.0, 2.0], more=[1, 2])
-    assert "columns are" in reproduction.table_differences("downtime", ours, wide)[0]
 
 
 @pytest.mark.parametrize(
@@ -272,18 +264,15 @@ def test_files_that_say_the_same_are_the_same(kind: str, ours: str, theirs: str,
 
 
 def test_the_readme_of_simulated_runs_says_so_and_asks_for_no_machines() -> None:
-    words = "**Simulated, not measured**: no machine and no Storm ran."
-
     claim = {"id": "S03", "measured_text": "+50 %", "range_text": "+49 to +51", "verdict_text": "no verdict"}
 
     def text(testbed: str, trust: str = "") -> str:
         series = {"series_id": "s", "experiment": "stela/star", "spec": {"testbed": {"name": testbed}}}
-        facts = environment.EnvironmentFacts(series, {}, {}, {})
-        return readme.text(readme.ReadmeContent("Star", None, facts, [claim], [], {}, [], trust))
+        return readme.text("Star", None, readme.EnvironmentFacts(series, {}, {}, {}), [claim], [], {}, [], trust)
 
-    assert words in text("simulated") and "To simulate again, take the code" in text("simulated")
-    assert words not in text("local") and "To measure again, on machines of your own, take" in text("local")
-    assert "| S03 |  |  | +50 % | +49 to +51 |  |" in text("simulated") and "| no verdict |" not in text("simulated")
-    assert "| the model gives | range | seeds |" in text("simulated") and "A range is over seeds;" in text("simulated")
-    assert "no verdict |" in text("local")
+    simulated, measured = text("simulated"), text("local")
+    assert "**Simulated, not measured**" in simulated and "To simulate again, take the code" in simulated
+    assert "Simulated" not in measured and "To measure again, on machines of your own, take" in measured
+    assert "| S03 |  |  | +50 % | +49 to +51 |  |" in simulated and "no verdict |" not in simulated
+    assert "| the model gives | range | seeds |" in simulated and "no verdict |" in measured
     assert "\nthroughput off by 4 %\n" in text("simulated", "throughput off by 4 %")

@@ -1,11 +1,10 @@
 """Latency in a comparison: the same seconds on both sides, and no verdict where tuples have none."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from analysis import compare as comparisons
 from analysis.compare.evaluation import compare
 from analysis.compare.result import ComparisonResult, MetricRow, Verdict, result_data
 from analysis.nights.night_series import build_series
@@ -123,28 +122,26 @@ def test_a_side_whose_tuples_have_no_latency_carries_no_verdict(tmp_path: Path, 
     assert next(row for row in result_data(found)["rows"] if row["metric"] == LATENCY)["verdict"] == "no verdict"
 
 
-def test_a_few_tuples_that_nobody_timed_leave_a_95th_percentile_what_it_is(tmp_path: Path) -> None:
-    few = SideOf({LATENCY: FAST}, untimed={"lost": 0.002, "never_emitted": 0.002})
-    _, latency = one(tmp_path, SideOf({LATENCY: SLOW}), few)
-    assert latency.verdict is Verdict.BETTER and "lost 0.2 %, never emitted 0.2 %" in latency.note
-
-
-def test_together_they_are_too_many(tmp_path: Path) -> None:
-    some = SideOf({LATENCY: FAST}, untimed={"lost": 0.002, "never_emitted": 0.002, "waiting": 0.002})
-    assert one(tmp_path, SideOf({LATENCY: SLOW}), some)[1].verdict is Verdict.NONE
-
-
-def test_alone_it_is_no_comparison(tmp_path: Path) -> None:
-    found, _ = one(tmp_path, SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"lost": 0.1}))
-    assert found.sentence.startswith("my-branch cannot be compared with main: 95 % latency after scale-out: no verdict")
-    assert found.certain and found.why == "95 % latency after scale-out: no verdict, however many blocks there are"
-
-
-def test_what_may_be_lost_unseen_leaves_a_difference_that_it_could_not_make(tmp_path: Path) -> None:
-    """Of B's 5000 tuples 60 may be lost beside what is on record: 96.2 % of the others are then 95 % of all."""
-    _, latency = one(tmp_path, SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"unseen": 0.012}))
-    assert latency.verdict is Verdict.BETTER and latency.why_no_verdict == ""
-    assert latency.note.endswith("waiting at the end 0.0 %, lost unseen up to 1.2 %")
+@pytest.mark.parametrize(
+    ("untimed", "verdict", "words"),
+    [
+        ({"lost": 0.002, "never_emitted": 0.002}, Verdict.BETTER, "lost 0.2 %, never emitted 0.2 %"),
+        ({"lost": 0.002, "never_emitted": 0.002, "waiting": 0.002}, Verdict.NONE, "waiting at the end 0.2 %"),
+        # Of B's 5000 tuples 60 may be lost beside what is on record: 96.2 % of the others are then 95 % of all.
+        ({"unseen": 0.012}, Verdict.BETTER, "waiting at the end 0.0 %, lost unseen up to 1.2 %"),
+        ({"unseen": 0.06}, Verdict.NONE, "lost unseen up to"),
+        ({"lost": 0.1}, Verdict.NONE, "lost 10.0 %"),
+    ],
+)
+def test_a_few_tuples_that_nobody_timed_leave_a_95th_percentile_what_it_is(
+    tmp_path: Path, untimed: dict[str, float], verdict: Verdict, words: str
+) -> None:
+    found, latency = one(tmp_path, SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed=untimed))
+    assert latency.verdict is verdict and words in latency.note
+    assert found.sentence.startswith("my-branch cannot be compared with main: ") is (verdict is Verdict.NONE)
+    assert found.certain
+    if "unseen" in untimed and verdict is Verdict.NONE:
+        assert latency.why_no_verdict.startswith("5 % or more of the tuples may be lost unseen")
 
 
 def test_what_may_be_lost_unseen_leaves_open_what_it_could_make(tmp_path: Path) -> None:
@@ -169,13 +166,6 @@ def test_what_may_be_lost_unseen_leaves_open_what_it_could_make(tmp_path: Path) 
     assert latency.needed_blocks is None and "more block" not in comparison.sentence
 
 
-def test_of_so_many_unseen_tuples_nobody_knows_the_slowest_of_all(tmp_path: Path) -> None:
-    _, latency = one(tmp_path, SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"unseen": 0.06}))
-    assert latency.verdict is Verdict.NONE and latency.why_no_verdict == (
-        "5 % or more of the tuples may be lost unseen, within the uncertainty of a loss, in 6 of 12 runs"
-    )
-
-
 def test_a_difference_within_the_uncertainty_may_be_a_loss_too(tmp_path: Path) -> None:
     """And behind a filter, which lets one in ten through, a lost tuple is a tenth of a timed one."""
     root = write(tmp_path / "20260101-000000-aa", {
@@ -192,18 +182,6 @@ def test_a_difference_within_the_uncertainty_may_be_a_loss_too(tmp_path: Path) -
     assert latency.note.endswith("lost unseen up to 1.2 %"), "two tenths of 1 %, and 1 % behind the filter"
 
 
-@pytest.mark.parametrize("lacking", ["null", "missing"])
-def test_an_analysis_without_uncertainties_does_not_say_what_was_lost(tmp_path: Path, lacking: str) -> None:
-    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
-    older = [row | {"uncertainty": None, "difference": None} for row in rows(SeriesPaths(root), "losses")]
-    _write_again(root, "losses", older)
-    if lacking == "missing":
-        (part,) = SeriesPaths(root).table("losses").glob("*.parquet")
-        pq.write_table(pq.read_table(part).drop_columns(["uncertainty", "difference"]), part)
-    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
-    assert latency.why_no_verdict == "how many tuples have no latency is not known of 12 of 12 runs"
-
-
 def test_what_was_due_at_a_spout_without_a_process_was_never_emitted(tmp_path: Path) -> None:
     """No line says that it waits: nobody is there to say it."""
     root = write(tmp_path / "20260101-000000-aa", {
@@ -214,35 +192,25 @@ def test_what_was_due_at_a_spout_without_a_process_was_never_emitted(tmp_path: P
     assert latency.verdict is Verdict.NONE and "never emitted 5.0 %" in latency.note
 
 
-def test_what_was_due_and_nobody_knows_is_not_taken_for_nothing(tmp_path: Path) -> None:
+UNKNOWN: list[tuple[str, Callable[[Row], Row | None], int]] = [
+    ("losses", lambda row: row | {"uncertainty": None, "difference": None}, 12),
+    ("losses", lambda _: None, 12),
+    ("event_throughput", lambda row: row | ({"rate": None} if (row["run_id"], row["scope"], row["window_s"])
+                                            == ("stela_b-r1", "due", 20.0) else {}), 1),
+    ("emissions", lambda row: row | ({"missed": None} if (row["run_id"], row["phase"])
+                                     in (("stela_a-r1", "after"), ("stela_b-r1", "before")) else {}), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "change", "runs"), UNKNOWN)
+def test_what_nobody_counted_is_not_taken_for_nothing(
+    tmp_path: Path, table: str, change: Callable[[Row], Row | None], runs: int
+) -> None:
     root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
-    ended = ("stela_b-r1", "due", 20.0)
-    found = [row | ({"rate": None} if (row["run_id"], row["scope"], row["window_s"]) == ended else {})
-             for row in rows(SeriesPaths(root), "event_throughput")]  # fmt: skip
-    _write_again(root, "event_throughput", found)
+    changed = [each for row in rows(SeriesPaths(root), table) if (each := change(row)) is not None]
+    _write_again(root, table, changed)
     latency = next(row for row in compare(root).rows if row.metric == LATENCY)
-    assert latency.why_no_verdict == "how many tuples have no latency is not known of 1 of 12 runs"
-
-
-def test_what_nobody_counted_is_not_taken_for_nothing(tmp_path: Path) -> None:
-    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
-    emptied = root / "tables" / "losses.parquet"
-    (emptied / "part-0.parquet").unlink()
-    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
-    assert latency.verdict is Verdict.NONE and latency.why_no_verdict == (
-        "how many tuples have no latency is not known of 12 of 12 runs"
-    )
-    assert "lost not measured" in latency.note
-
-
-def test_what_was_due_while_a_spout_was_away_and_nobody_knew_is_not_taken_for_nothing(tmp_path: Path) -> None:
-    root = write(tmp_path / "20260101-000000-aa", {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}))})
-    away = [("stela_a-r1", "after"), ("stela_b-r1", "before")]
-    known = rows(SeriesPaths(root), "emissions")
-    found = [row | ({"missed": None} if (row["run_id"], row["phase"]) in away else {}) for row in known]
-    _write_again(root, "emissions", found)
-    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
-    assert latency.why_no_verdict == "how many tuples have no latency is not known of 1 of 12 runs"
+    assert latency.why_no_verdict == f"how many tuples have no latency is not known of {runs} of 12 runs"
 
 
 def test_a_loss_is_a_share_of_the_compared_seconds(tmp_path: Path) -> None:
@@ -281,16 +249,6 @@ def test_percentiles_of_before_the_histograms_are_compared_with_nothing(tmp_path
     _write_again(root, "latency", older)
     latency = next(row for row in compare(root).rows if row.metric == LATENCY)
     assert [block.number for block in latency.blocks] == [2, 3, 4, 5, 6]
-
-
-def test_the_page_shows_the_number_beside_what_has_none(tmp_path: Path) -> None:
-    root = write(tmp_path / "20260101-000000-aa", {
-        "stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"lost": 0.05}))
-    })  # fmt: skip
-    text = comparisons.write(root).read_text()
-    for words in ("no verdict: more than 0.5 % of the tuples were lost", "seconds 0 to 50 after the event",
-                  ">no verdict<"):  # fmt: skip
-        assert words in text, words
 
 
 FEW = (0.0, 0.1, 0.5, 0.0, 0.2, 0.0)

@@ -40,15 +40,6 @@ def test_one_block_that_both_sides_never_reached_switches_no_least_difference_of
     assert found.effect == pytest.approx(effect)
 
 
-def test_a_difference_that_the_same_code_shows_is_not_called_because_one_run_was_not_reached(tmp_path: Path) -> None:
-    """Every run takes 40 s more or less than the one before it; B's are mostly 30 s longer."""
-    metric, up_down = "convergence_sp_s", (100.0, 300.0) * 5
-    b = [value + 30.0 for value in up_down[:-1]]
-    a = SideOf({metric: [*up_down[:-1], -600.0]}, never=[metric])
-    found = compared(tmp_path, metric, a, SideOf({metric: [*b, -600.0]}, never=[metric]))
-    assert found.p is not None and found.p < 0.01 and found.verdict is Verdict.UNDECIDED
-
-
 @pytest.mark.parametrize(("metric", "tuples"), [("lost_after", 5000), ("lost_after_percent", 100)])
 @pytest.mark.parametrize(("unseen", "verdict"), [(0.002, Verdict.NO_DIFFERENCE), (0.02, Verdict.UNDECIDED)])
 def test_lost_tuples_are_as_uncertain_as_their_measurement(

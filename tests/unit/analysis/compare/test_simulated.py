@@ -89,11 +89,6 @@ def test_the_range_is_over_each_block_as_what_was_lost_unseen_may_make_it(tmp_pa
     assert re.search(r"95 % latency after scale-out 0\.0\u00a0% \(−\d+\.\d to \+\d+\.\d\)", single.sentence)
 
 
-def test_one_seed_is_a_number_too(tmp_path: Path) -> None:
-    found = one(tmp_path, SideOf({"throughput_after": [100.0]}), SideOf({"throughput_after": [150.0]}))
-    assert found.certain and "over 1 seed: throughput after scale-out +50.0\u00a0%." in found.sentence
-
-
 def test_times_that_were_never_reached_are_ordered_and_no_side_is_called_better(tmp_path: Path) -> None:
     metric = "convergence_sp_s"
     found = one(tmp_path, SideOf({metric: [-120.0] * 8}, never=[metric]), SideOf({metric: [60.0] * 8}, never=[metric]))

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from analysis.nights import findings_report, pages
-from analysis.nights.findings import Findings, evaluate
+from analysis.nights import pages
+from analysis.nights.findings import Findings, evaluate, finding_sentence, findings_data, headline
 from analysis.nights.first_page import first_page
 from analysis.nights.night_records import History
 from analysis.nights.regressions import RegressionKind, Settings, Status
@@ -46,21 +46,15 @@ def test_what_is_faster_in_the_runs_that_it_does_not_crash_in_is_no_improvement(
     one = only(found)
     assert (one.kind, one.status) == (RegressionKind.CHANGE, Status.CONFIRMED)
     assert one.failed.endswith(" of 60 runs failed since, 0 of 90 before")
-    assert "improvement" not in findings_report.headline(found)
-    data = findings_report.findings_data(found)
+    assert "improvement" not in headline(found)
+    data = findings_data(found)
     assert data["counts"]["improvements"] == 0 and data["findings"][0]["kind"] == "change in complete runs"
     assert any("is no improvement: " + one.failed in line for line in found.notes)
-    for text in (findings_report.finding_sentence(one, found.history.nights), finding_line(one)):
+    for text in (finding_sentence(one, found.history.nights), finding_line(one)):
         assert "in complete runs" in text and one.failed in text and "better" not in text and "improve" not in text
     rows = pages.finding_rows(found, pages.timelines(found))
     page = html(first_page(found, rows, {}, tmp_path), {})
     assert "Improvements" not in page
-
-
-def test_nights_without_any_number_count_too() -> None:
-    """One run a night: either it fails, or it has a number."""
-    one = only(judged(crashing(stepped(30, 30, 10), 30, runs=1)))
-    assert one.kind is RegressionKind.CHANGE and one.failed.endswith(" of 30 runs failed since, 0 of 30 before")
 
 
 def test_what_fails_as_it_did_before_may_improve() -> None:
@@ -92,8 +86,7 @@ def test_one_failed_run_of_hundreds_is_no_change_of_what_fails() -> None:
     assert (faster.kind, faster.failed) == (RegressionKind.IMPROVEMENT, "")
 
 
-@pytest.mark.parametrize("before", [12, 30])
-@pytest.mark.parametrize("failed", [{1, 4}, {0, 2, 3, 5}])
+@pytest.mark.parametrize(("before", "failed"), [(12, {1, 4}), (30, {0, 2, 3, 5})])
 def test_of_few_runs_that_fail_more_it_is_not_yet_known_that_they_fail_alike(before: int, failed: set[int]) -> None:
     """2 of 6, one a night, against none of 12: Fisher's p is 0.1. Nothing is praised for want of runs."""
     levels = stepped(before, 6 + len(failed) // 4, 10)
@@ -103,21 +96,12 @@ def test_of_few_runs_that_fail_more_it_is_not_yet_known_that_they_fail_alike(bef
 
 @pytest.mark.parametrize("runs", [1, 3])
 def test_in_no_night_is_a_code_improved_that_has_crashed_since(runs: int) -> None:
-    """From the first failure on, night by night: 15 drawn histories of a code that crashes in half of its runs."""
-    for seed in range(15):
+    """From the first failure on, night by night: 8 drawn histories of a code that crashes in half of its runs."""
+    for seed in range(8):
         nights = crashing(stepped(30, 15, 10, seed=seed), 30, runs=runs, seed=seed)
         first = next(i for i, (_, _, failed) in enumerate(nights) if failed)
         kinds = {one.kind for last in range(first + 1, len(nights) + 1) for one in judged(nights[:last]).all}
         assert kinds == {RegressionKind.CHANGE}
-
-
-@pytest.mark.parametrize("gain", [10, 20])
-def test_no_drawn_history_of_a_code_that_crashes_improves(gain: int) -> None:
-    """Of thirty each: the same steps without failures are all improvements."""
-    for seed in range(15):
-        levels = stepped(30, 15, gain, seed=seed)
-        assert [one.kind for one in judged([(level, 3, 0) for level in levels]).all] == [RegressionKind.IMPROVEMENT]
-        assert [one.kind for one in judged(crashing(levels, 30, seed=seed)).all] == [RegressionKind.CHANGE]
 
 
 def test_what_a_night_with_failures_differs_by_is_of_its_complete_runs() -> None:

@@ -18,12 +18,6 @@ def test_a_night_is_the_median_of_its_repetitions_with_their_spread() -> None:
     assert (point.value, point.low, point.high, point.runs) == (2.0, 1.0, 9.0, 3)
 
 
-def test_repetitions_that_were_not_steady_count_and_are_counted() -> None:
-    nights = [{"values": [9.0, 1.0, 2.0], "unsteady": 2}, {"values": [9.0, 1.0, 2.0]}]
-    (series,) = build_series(parsed([record(i, values) for i, values in enumerate(nights)]), NONE)
-    assert [(point.value, point.unsteady) for point in series.points] == [(2.0, 2), (2.0, 0)]
-
-
 def test_what_is_missing_is_null_and_says_why() -> None:
     records = [
         record(0, 100.0),
@@ -136,12 +130,6 @@ def test_a_metric_that_vanishes_is_told_with_the_one_that_came() -> None:
     assert "`renames.metrics`" in gone
     assert "metric throughput_after of stela/star/stela is new since 20260104-030000" in come
     assert name_changes(parsed(records), Renames(metrics={"thruput": "throughput_after"})) == []
-
-
-def test_a_name_that_is_missing_for_one_night_is_no_news() -> None:
-    both = {"stela": {"downtime_s": {"e1": [1.0]}, "longest_s": {"e1": [1.0]}}}
-    one = {"stela": {"downtime_s": {"e1": [1.0]}}}
-    assert name_changes(parsed([ran(i, one if i == 4 else both) for i in range(5)]), NONE) == []
 
 
 def test_variants_and_experiments_that_vanish_are_told_and_failed_nights_are_not_blamed() -> None:

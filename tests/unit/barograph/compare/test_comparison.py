@@ -9,19 +9,23 @@ import pytest
 from analysis.compare.question import Budget, ComparedSide, Pair, is_comparison, read_question
 from barograph.cli import main
 from barograph.compare import record, request
-from barograph.compare.budget import MOST_RUNS, budget_text, limit_cost, most_blocks, parse_budget
 from barograph.compare.comparison import (
+    MOST_RUNS,
     Comparison,
     Demand,
     Side,
+    budget_text,
     derive,
+    limit_cost,
+    most_blocks,
+    parse_budget,
     read_side,
     remarks,
     require_answerable,
     require_topology,
 )
 from barograph.compare.request import comparison_request, reopen_comparison
-from barograph.errors import ExperimentError
+from barograph.errors import ConfigurationError, ExperimentError
 from barograph.machines.holdings import pricing_of
 from barograph.plan import durations
 from barograph.plan.blocks import plan_runs
@@ -168,7 +172,10 @@ def test_a_harder_question_goes_on_with_the_series_that_was_enough(
     assert series.missing_runs() == 0, "who wants a new series leaves the old one as it is"
     reopen_comparison(hard, new=False)
     assert series.missing_runs() == 6 and opened(hard).folder == series.folder
-    assert not is_comparison(open_series(BOTH).folder)
+    other = open_series(BOTH).folder
+    assert not is_comparison(other)
+    with pytest.raises(ConfigurationError, match="is no comparison"):
+        read_question(other)
 
 
 # The budget

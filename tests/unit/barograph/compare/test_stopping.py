@@ -19,9 +19,8 @@ from barograph.compare.stopping import InterimAnalysisFailure, InterimAnswer, St
 from barograph.errors import Interrupted, RunBroken
 from barograph.plan.blocks import plan_runs
 from barograph.plan.experiment import load
-from barograph.series.progress import failures_since
 from barograph.series.run_record import read_run
-from barograph.series.series import Series, open_series, read_series
+from barograph.series.series import Series, read_series
 
 Compared = Callable[..., Comparison]
 Opened = Callable[..., Series]
@@ -70,16 +69,6 @@ def messages(series: Series) -> list[str]:
     return [line["text"] for line in lines if line["kind"] == "message"]
 
 
-def test_a_fixed_number_of_blocks_is_never_looked_at(
-    compared: Compared, opened: Opened, on_fakes: Callable[..., None], looks: Callable[..., Looks]
-) -> None:
-    on_fakes({})
-    found = looks(SURE)
-    series = opened(compared(4))
-    assert None not in carried_out(series) and len(series.complete()) == 8
-    assert found.blocks == [] and not series.is_sufficient()
-
-
 def test_it_stops_at_the_first_whole_block_that_is_certain(
     compared: Compared, opened: Opened, on_fakes: Callable[..., None], looks: Callable[..., Looks]
 ) -> None:
@@ -100,17 +89,6 @@ def test_it_stops_at_the_first_whole_block_that_is_certain(
     assert [line["blocks"] for line in stopping.read_checks(series.folder)] == [3, 4, 5, 6]
 
 
-def test_blocks_that_are_spent_leave_a_plan_that_is_done(
-    compared: Compared, opened: Opened, on_fakes: Callable[..., None], looks: Callable[..., Looks]
-) -> None:
-    on_fakes({})
-    looks()
-    series = opened(compared(4, until_certain=True))
-    carried_out(series)
-    assert len(series.complete()) == 8 and series.missing_runs() == 0
-    assert record.sufficiency(series.folder) is None, "a run that an accident spoilt could still be done again"
-
-
 def test_a_time_that_is_over_stops_it(
     compared: Compared, opened: Opened, on_fakes: Callable[..., None], looks: Callable[..., Looks]
 ) -> None:
@@ -124,19 +102,6 @@ def test_a_time_that_is_over_stops_it(
     assert stopping.total_time_s(series) * (enough["blocks"] + 1) / enough["blocks"] > 1200.0, (
         "no block before it was needed"
     )
-
-
-def test_a_side_that_fails_is_a_result_and_the_other_side_goes_on(
-    compared: Compared, opened: Opened, on_fakes: Callable[..., None], looks: Callable[..., Looks]
-) -> None:
-    on_fakes({"stela_b": None})
-    series = opened(compared(3))
-    done = carried_out(series)
-    assert len(done) == 6 and sum("thrown by the branch" in str(said) for said in done) == 3
-    assert series.complete() == {"stela_a-r1", "stela_a-r2", "stela_a-r3"}
-    failures = failures_since(series.folder, series.opened_s)
-    assert {failure["blame"] for failure in failures} == {"system_under_test"}
-    assert {failure["run_id"] for failure in failures} == {"stela_b-r1", "stela_b-r2", "stela_b-r3"}
 
 
 def test_a_side_that_always_fails_does_not_take_the_whole_budget(
@@ -187,12 +152,6 @@ def test_it_is_resumed_where_it_was_cut_short(
 
 def _interrupted(_series_dir: Path) -> InterimAnswer:
     raise Interrupted("SIGINT received")
-
-
-def test_a_series_that_is_no_comparison_is_none_of_its_business(own_folders: None, looks: Callable[..., Looks]) -> None:
-    found = looks(SURE)
-    stopping.check_after_run(open_series(load("stela/star")))
-    assert found.blocks == []
 
 
 def test_a_failed_run_is_measured_again_when_it_is_resumed(
@@ -267,3 +226,24 @@ def test_the_time_is_counted_though_the_clock_was_set_back(
     assert found.runs == len(runs) == 8 and found.checks_s == sum(line["seconds"] for line in checks)
     assert found.wall_s >= runs_s + 30.0
     assert stopping.total_time_s(series) == pytest.approx(runs_s + found.checks_s), "an opening takes no negative time"
+
+
+def test_a_fixed_number_of_blocks_is_never_looked_at(
+    compared: Compared, opened: Opened, on_fakes: Callable[..., None], looks: Callable[..., Looks]
+) -> None:
+    on_fakes({})
+    found = looks(SURE)
+    series = opened(compared(4))
+    assert None not in carried_out(series) and len(series.complete()) == 8
+    assert found.blocks == [] and not series.is_sufficient()
+
+
+def test_blocks_that_are_spent_leave_a_plan_that_is_done(
+    compared: Compared, opened: Opened, on_fakes: Callable[..., None], looks: Callable[..., Looks]
+) -> None:
+    on_fakes({})
+    looks()
+    series = opened(compared(4, until_certain=True))
+    carried_out(series)
+    assert len(series.complete()) == 8 and series.missing_runs() == 0
+    assert record.sufficiency(series.folder) is None, "a run that an accident spoilt could still be done again"

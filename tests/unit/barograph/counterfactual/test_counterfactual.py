@@ -20,8 +20,14 @@ from barograph.cli.terminal import stdout_console
 from barograph.counterfactual import page as pages
 from barograph.counterfactual.outcomes import OUTCOMES, OutcomeComparison, RunOutcome, SimulatedOutcome, compare
 from barograph.counterfactual.page import SIMULATED_ITSELF
-from barograph.counterfactual.recording import Recording, as_simulated, recording_of
-from barograph.counterfactual.simulation import Simulated, simulated, variants_for
+from barograph.counterfactual.simulation import (
+    Recording,
+    Simulated,
+    as_simulated,
+    recording_of,
+    simulated,
+    variants_for,
+)
 from barograph.errors import ExperimentError
 from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, load, only
@@ -196,16 +202,6 @@ def test_a_page_that_the_bucket_does_not_take_is_said_and_not_listed(
     assert "the page is here and not in the bucket: no room for report.html" in capsys.readouterr().err
 
 
-def test_it_says_of_each_run_how_late_its_events_came(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a policy does at one event may delay the next."""
-    nothing = {"e1": SimulatedOutcome((), dict.fromkeys(OUTCOMES), ())}
-    late_s = (("stela", "recorded", 0.0), ("stela", "simulated", 0.2), ("metis", "simulated", 7.5))
-    runs = tuple(RunOutcome(name, name, {}, source, nothing, 0, {"e1": late}) for name, source, late in late_s)
-    show(OutcomeComparison("stela-r1", "stela/star", {"e1": "scale out"}, runs, {}), stdout_console())
-    said = [line for line in capsys.readouterr().out.splitlines() if "from where it was recorded" in line]
-    assert said == ["note: with metis it came +7.5 s from where it was recorded"]
-
-
 def test_runs_begin_as_the_recorded_one_did_and_its_events_come_when_they_did(tmp_path: Path) -> None:
     """A start that no policy would choose: everything on one machine."""
     experiment = replace(star("stela"), seed=7)
@@ -302,3 +298,13 @@ def test_what_is_no_whole_recording_is_refused(recorded: Path, capsys: pytest.Ca
     assert "events.jsonl does not say when e1 was" in refused(str(recorded), "--simulate")
     write_json_atomic(recorded / "run.json", {**read_json(recorded / "run.json"), "status": "failed"})
     assert "is 'failed'; allowed: a run that is complete" in refused(str(recorded), "--simulate")
+
+
+def test_it_says_of_each_run_how_late_its_events_came(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a policy does at one event may delay the next."""
+    nothing = {"e1": SimulatedOutcome((), dict.fromkeys(OUTCOMES), ())}
+    late_s = (("stela", "recorded", 0.0), ("stela", "simulated", 0.2), ("metis", "simulated", 7.5))
+    runs = tuple(RunOutcome(name, name, {}, source, nothing, 0, {"e1": late}) for name, source, late in late_s)
+    show(OutcomeComparison("stela-r1", "stela/star", {"e1": "scale out"}, runs, {}), stdout_console())
+    said = [line for line in capsys.readouterr().out.splitlines() if "from where it was recorded" in line]
+    assert said == ["note: with metis it came +7.5 s from where it was recorded"]

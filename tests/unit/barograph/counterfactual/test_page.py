@@ -168,20 +168,6 @@ def test_of_a_policy_that_decides_by_itself_the_row_has_the_sum_and_a_list_that_
     assert row["machine_changes"] == "asks for 14 more machines" and "machines of the cluster" in headings
 
 
-def test_executors_that_come_and_go_are_no_change() -> None:
-    there = replace(STELA, executors={"star": {"centre": (2, 3), "sink_1": (1, 2)}})
-    back = replace(STELA, executors={"star": {"centre": (3, 2)}})
-    assert outcomes.net_executors([there, back]) == {"star": {"sink_1": (1, 2)}}
-    assert outcomes.net_executors([back, there]) == {"star": {"sink_1": (1, 2)}}
-
-
-def test_two_runs_of_one_name_are_told_apart_by_their_parameters() -> None:
-    twice = compared(RAN, OWN, run("even_rebalance", 250.0, policy="even", rebalance=True, wait_s=5))
-    assert [line.title for line in lines_of(twice)] == [
-        "recorded", "even + rebalance (rebalance = True)", "even + rebalance (rebalance = True, wait s = 5)",
-    ]  # fmt: skip
-
-
 def written(folder: Path, policies: int) -> str:
     names = ["even_rebalance", *(f"p{number:02d}" for number in range(policies))]
     comparison = compared(RAN, OWN, *(run(name, 300.0 + place) for place, name in enumerate(names[1:])))
@@ -233,3 +219,17 @@ def test_a_damaged_decision_is_a_clear_error() -> None:
     log = {"decision_id": "d2", "decision": decision, "observation": {"topologies": [seen]}}
     with pytest.raises(ExperimentError, match=r"decisions\.jsonl of the run has a decision that is none, d2 "):
         outcomes._decision(line, log, 10.0)
+
+
+def test_executors_that_come_and_go_are_no_change() -> None:
+    there = replace(STELA, executors={"star": {"centre": (2, 3), "sink_1": (1, 2)}})
+    back = replace(STELA, executors={"star": {"centre": (3, 2)}})
+    assert outcomes.net_executors([there, back]) == {"star": {"sink_1": (1, 2)}}
+    assert outcomes.net_executors([back, there]) == {"star": {"sink_1": (1, 2)}}
+
+
+def test_two_runs_of_one_name_are_told_apart_by_their_parameters() -> None:
+    twice = compared(RAN, OWN, run("even_rebalance", 250.0, policy="even", rebalance=True, wait_s=5))
+    assert [line.title for line in lines_of(twice)] == [
+        "recorded", "even + rebalance (rebalance = True)", "even + rebalance (rebalance = True, wait s = 5)",
+    ]  # fmt: skip

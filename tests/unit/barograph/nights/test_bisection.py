@@ -14,6 +14,7 @@ from rich.console import Console
 
 from analysis.compare.evaluation import compare
 from analysis.compare.result import RESULT, RUNS_FAILED, SURVIVORS, result_data
+from analysis.errors import RecordError
 from barograph.campaign import steps
 from barograph.cli import bisect as command
 from barograph.cli.bisect import SearchInterruption
@@ -25,11 +26,10 @@ from barograph.compare.difference import (
     is_worse,
     verdict_of,
 )
-from barograph.errors import INTERRUPTED_EXIT, ExperimentError, MachineLost, RunsFailed
+from barograph.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed
 from barograph.nights import bisection
-from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, Probe
+from barograph.nights.bisection import Bisection, BisectionRequest, FirstBad, NotWorse, Probe, Query
 from barograph.nights.commits import Commit, commit_of
-from barograph.nights.search import FirstBad, Query
 from barograph.plan.experiment import load, with_changes
 from barograph.series import interruption
 from barograph.series.series import Series, open_series
@@ -164,28 +164,6 @@ def test_a_metric_without_a_verdict_is_not_said_to_be_no_worse() -> None:
     assert_nothing_to_search_by(difference_of({"rows": [row]}, ABOUT))
 
 
-def test_those_that_do_not_build_leave_a_range(commit: MakeCommit, tmp_path: Path) -> None:
-    good = commit("good")
-    for subject in ("a", "broken 1", "slow", "b", "c"):
-        commit(subject)
-    _, said, search = run(tmp_path, ask(good), Ruler())
-    found = search.next()
-    assert isinstance(found, FirstBad) and found.sure
-    subjects = [each.subject for each in search.commits[found.first : found.last + 1]]
-    assert subjects == ["broken 1", "slow"] and "is one of 2" in said and "could not be measured" in said
-    assert "it does not build" in (bisection.bisection_folder(search.id) / "index.html").read_text()
-
-
-def test_noise_does_not_lead_astray(commit: MakeCommit, tmp_path: Path) -> None:
-    """A third of the answers scatter by as much as would turn them if they were believed one by one."""
-    good = commit("good")
-    for number in range(10):
-        commit("slow" if number == 6 else f"c{number}")
-    _, _, search = run(tmp_path, ask(good), Ruler(scatter=2.5))
-    found = search.next()
-    assert isinstance(found, FirstBad) and search.commits[found.first].subject == "slow"
-
-
 def test_bad_that_is_not_worse_is_said_and_nothing_is_searched(commit: MakeCommit, tmp_path: Path) -> None:
     good = commit("good")
     commit("a")
@@ -218,20 +196,6 @@ def test_a_search_goes_on_where_it_was_stopped(commit: MakeCommit, tmp_path: Pat
     assert ruler.asked == whole.asked
     _, said, _ = run(tmp_path, asked, never := Ruler())
     assert "was over" in said and never.asked == []
-
-
-def test_what_infrastructure_spoils_is_asked_again(commit: MakeCommit, tmp_path: Path) -> None:
-    good = commit("good")
-    commit("slow")
-    commit("a")
-    asked = ask(good)
-
-    def gone(*_: object) -> Bisection:
-        raise MachineLost("m2 is gone")
-
-    with pytest.raises(MachineLost):
-        command.bisect(asked, Console(file=io.StringIO()), gone, repository=tmp_path)
-    assert run(tmp_path, asked, Ruler())[0] == 0
 
 
 def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_measured_again(
@@ -287,28 +251,16 @@ def seen(value: float, half: float) -> Difference:
     return Difference(value, value - half, value + half, "%", 5, "undecided")
 
 
-def test_nearer_good_or_nearer_bad_once_it_is_narrow_enough() -> None:
-    assert [verdict_of(seen(value, 5.0), REFERENCE) for value in (-12, -6, -4, 0, 3)] == [
-        "bad",
-        "bad",
-        "good",
-        "good",
-        "good",
-    ]
+def test_verdicts_of_a_difference() -> None:
+    """Nearer GOOD or nearer BAD once it is narrow enough; where they can only be ordered the verdict counts."""
+    verdicts = [verdict_of(seen(value, 5.0), REFERENCE) for value in (-12, -6, -4, 0, 3)]
+    assert verdicts == ["bad", "bad", "good", "good", "good"]
     assert verdict_of(seen(-10, 5.1), REFERENCE) == "undecided"
-
-
-def test_where_they_can_only_be_ordered_the_verdict_counts() -> None:
-    found = Difference(None, None, None, "s", 5, "worse")
-    assert verdict_of(found, REFERENCE) == "bad"
-    assert verdict_of(replace(found, verdict="no difference"), REFERENCE) == "good"
-    assert verdict_of(replace(found, verdict="undecided"), REFERENCE) == "undecided"
-
-
-def test_worse_depends_on_the_metric() -> None:
+    ordered = Difference(None, None, None, "s", 5, "worse")
+    for own, expected in (("worse", "bad"), ("no difference", "good"), ("undecided", "undecided")):
+        assert verdict_of(replace(ordered, verdict=own), REFERENCE) == expected
     assert is_worse(REFERENCE, "throughput_after") and not is_worse(REFERENCE, "downtime_s")
-    assert not is_worse(seen(-3, 4), "throughput_after")
-    assert is_worse(Difference(None, None, None, "s", 5, "worse"), "convergence_sp_s")
+    assert not is_worse(seen(-3, 4), "throughput_after") and is_worse(ordered, "convergence_sp_s")
 
 
 ROW = {"pair": "stela", "metric": "throughput_after", "event": "e1", "difference": -6.0, "low": -8.0, "high": -4.0,
@@ -327,15 +279,10 @@ def test_only_the_metric_that_is_looked_at_says_when_to_stop() -> None:
     assert is_narrow_enough({**asks, "half_width": 2.0}, [refused])[0], "it costs no whole budget"
 
 
-def test_a_comparison_without_the_metric_lists_what_it_has() -> None:
-    with pytest.raises(
-        ExperimentError, match=r"has no throughput_after \(e2\) of stela; it has throughput_after \(e1\)"
-    ):
+def test_a_row_is_found_by_variant_and_topology_or_the_others_are_listed() -> None:
+    with pytest.raises(ExperimentError, match=r"no throughput_after \(e2\) of stela; it has throughput_after \(e1\)"):
         difference_of({"rows": [ROW]}, replace(ABOUT, event="e2"))
     assert difference_of({"rows": [ROW]}, ABOUT).half_width == 2.0
-
-
-def test_of_several_topologies_the_variant_says_which() -> None:
     rows = [ROW | {"topology": name, "low": low} for name, low in (("star", -7.0), ("all", -5.0))]
     assert difference_of({"rows": rows}, replace(ABOUT, variant="stela:all")).low == -5.0
     with pytest.raises(ExperimentError, match="of stela; it has none"):
@@ -381,38 +328,16 @@ def test_a_simulated_search_asks_no_commit_twice_and_says_what_its_ranges_are(
     assert "throughput after 4.0 % (9.0; −1.0)" in page
 
 
-def test_a_simulated_comparison_of_a_search_has_its_blocks_and_no_goal_to_reach(
-    commit: MakeCommit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good, bad = commit("good"), commit("bad")
-    monkeypatch.setattr("barograph.code.git.ROOT", tmp_path)
-    asked = command.check_request(ask(good, testbed="simulated", blocks=4), tmp_path)
-    search = bisection.new_bisection(asked, (commit_of(bad, tmp_path),), 0.0)
-    found = command._comparison(search, search.commits[0])
-    assert found.experiment.repetitions == 4 and not found.demand.until_certain
-
-
 def test_a_search_is_the_same_after_it_was_written(commit: MakeCommit, tmp_path: Path) -> None:
     good = commit("good")
     commit("broken")
     commit("slow")
     _, _, search = run(tmp_path, ask(good), Ruler())
-    assert bisection.read_bisection(bisection.write_bisection(search)) == search
+    for each in (search, replace(search, pending=bisection.PendingProbe("c" * 40, "stela/star/1"))):
+        path = bisection.write_bisection(each)
+        assert bisection.read_bisection(path) == each == bisection.newest_bisection(each.request)
     assert commit_of("main", tmp_path).hash == search.commits[-1].hash
     assert bisection.page_data(search)["commits"][-1]["guilty"]
-
-
-# On disk
-
-
-def test_a_search_from_before_goes_on() -> None:
-    request = BisectionRequest("stela/star", ABOUT, "a" * 40, "b" * 40, all_commits=True)
-    search = bisection.new_bisection(request, (), 0.0)
-    assert search.id == "19700101-000000-1ee4520a", "else a search that is begun would not be found again"
-    search = replace(search, pending=bisection.PendingProbe("c" * 40, "stela/star/1"))
-    document = json.loads(bisection.write_bisection(search).read_text())
-    assert set(document) == {
-        "v", "id", "wanted", "commits", "reference", "reference_series", "probes", "asking",
-    }  # fmt: skip
-    assert document["wanted"]["everything"] is True and "all_commits" not in document["wanted"]
-    assert bisection.newest_bisection(request) == search
+    path.write_text('{"v": 1, "id": "x"}')
+    with pytest.raises(RecordError, match="is no search"):
+        bisection.read_bisection(path)

@@ -20,8 +20,7 @@ from barograph.compare import record, stopping
 from barograph.compare.difference import VariantMetric
 from barograph.compare.stopping import InterimAnswer
 from barograph.nights import bisection
-from barograph.nights.bisection import Bisection, BisectionRequest
-from barograph.nights.search import FirstBad
+from barograph.nights.bisection import Bisection, BisectionRequest, FirstBad
 from barograph.series.series import Series, read_series
 from barograph.settings import results_root
 from tests.support.repositories import Repository, with_plugins

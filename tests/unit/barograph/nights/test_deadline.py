@@ -42,13 +42,10 @@ def test_no_run_begins_that_would_end_later(series: Series) -> None:
 
 def test_an_execution_that_resumes_the_series_has_forgotten_it(series: Series) -> None:
     set_deadline(series, 10_000.0)
+    Path(series.folder / DEADLINE_FILE).write_text("{")
+    assert too_late(series, 1e12, NO_OVERHEAD) == "", "a damaged file is no deadline"
     again = open_series(series.experiment, now_s=series.opened_s + 60)
     assert again.folder == series.folder and too_late(again, 1e12, NO_OVERHEAD) == ""
-
-
-def test_a_damaged_file_is_no_deadline(series: Series) -> None:
-    Path(series.folder / DEADLINE_FILE).write_text("{")
-    assert too_late(series, 1e12, NO_OVERHEAD) == ""
 
 
 def test_a_series_without_a_run_in_time_has_nothing_to_analyse_and_has_not_failed(series: Series) -> None:

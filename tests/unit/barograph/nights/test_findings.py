@@ -51,38 +51,31 @@ def place() -> Iterator[Place]:
         thread.join()
 
 
-def test_nobody_asked() -> None:
+def test_it_is_posted_once_where_somebody_asked(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     assert post({"v": 1}, "") == ""
-
-
-def test_it_is_told_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WEBHOOK_VARIABLE, place.url)
     pauses: list[float] = []
     assert post({"v": 1, "text": "−3 %"}, sleep=pauses.append) == "the message was posted to the webhook (200)"
     assert place.heard == [{"v": 1, "text": "−3 %"}] and pauses == [0.0]
 
 
-def test_what_may_pass_is_tried_again_twice(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("answers", "outcome", "requests"),
+    [
+        ([500, 429, 200], "the message was posted to the webhook (200)", 3),
+        ([503] * 5, "the webhook answered 503", 3),
+        ([404], "the webhook answered 404", 1),
+        ([302], "the webhook answered 302", 1),
+        ([307], "the webhook answered 307", 1),
+    ],
+)
+def test_what_may_pass_is_tried_again_twice_and_a_redirection_is_not_followed(
+    place: Place, answers: list[int], outcome: str, requests: int
+) -> None:
     pauses: list[float] = []
-    place.answers = [500, 429, 200]
-    assert post({}, place.url, sleep=pauses.append) == "the message was posted to the webhook (200)"
-    assert len(place.heard) == 3 and pauses == [0.0, *PAUSES_S]
-    place.answers = [503] * 5
-    assert post({}, place.url, sleep=pauses.append) == "the webhook answered 503"
-    assert len(place.heard) == 6
-
-
-def test_what_will_not_pass_is_not_tried_again(place: Place) -> None:
-    place.answers = [404]
-    assert post({}, place.url, sleep=lambda _: None) == "the webhook answered 404"
-    assert len(place.heard) == 1
-
-
-@pytest.mark.parametrize("status", [302, 303, 307])
-def test_a_redirection_is_not_followed(place: Place, status: int) -> None:
-    place.answers, place.headers = [status], {"Location": place.url}
-    assert post({}, place.url, sleep=lambda _: None) == f"the webhook answered {status}"
-    assert len(place.heard) == 1
+    place.answers, place.headers = answers, {"Location": place.url}
+    assert post({}, place.url, sleep=pauses.append) == outcome
+    assert len(place.heard) == requests and pauses == [0.0, *PAUSES_S][:requests]
 
 
 def test_a_slow_one_is_given_up(place: Place) -> None:
@@ -92,13 +85,11 @@ def test_a_slow_one_is_given_up(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://host/" + SECRET, "http://", SECRET, "http://h:port/" + SECRET, "http://h:1/" + SECRET]
-)
+    "url", ["ftp://host/" + SECRET, "http://", SECRET, "http://h:port/" + SECRET, "http://h:1/" + SECRET,
+            "http://127.0.0.1:9/" + SECRET]
+)  # fmt: skip
 def test_the_url_is_never_said(url: str) -> None:
     said = post({}, url, sleep=lambda _: None)
     assert said and SECRET not in said and "host" not in said
-
-
-def test_it_is_in_no_message_where_nobody_listens() -> None:
-    said = post({}, f"http://127.0.0.1:9/{SECRET}", sleep=lambda _: None)
-    assert said == "the webhook could not be reached (ConnectionRefusedError: Connection refused)"
+    if "127" in url:
+        assert said == "the webhook could not be reached (ConnectionRefusedError: Connection refused)"

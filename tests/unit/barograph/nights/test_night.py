@@ -33,37 +33,19 @@ def test_a_whole_night(world: World) -> None:
     code, said = world.nightly()
     assert (code, "nightly/try/index.html" in said) == (0, True), said
     (found,) = world.nights()
-    assert (found["status"], found["suite"], found["testbed"], found["night"]) == (
-        "complete",
-        "try",
-        "fake",
-        "2025-11-21",
-    )
+    facts = [found[key] for key in ("status", "suite", "testbed", "night", "sequence")]
+    assert facts == ["complete", "try", "fake", "2025-11-21", 1]
     linear, star = found["experiments"]
     assert [linear["experiment"], star["experiment"]] == [LINEAR, STAR]
     assert set(linear["variants"]) == {"even_rebalance", "stela"} and set(star["variants"]) == {"stela"}
-    assert star["variants"]["stela"]["throughput_after"]["e1"] == {
-        "values": [201.0, 202.0],
-        "horizons": [],
-        "unsteady": None,
-        "error": 0.0,
-        "of_latency": False,
-    }
-    times = star["variants"]["stela"]["convergence_sp_s"]["e1"]
-    assert times == {"values": [90.0], "horizons": [90.0], "unsteady": None, "error": 0.0, "of_latency": False}
+    rest = {"unsteady": None, "error": 0.0, "of_latency": False}
+    numbers = {name: events["e1"] for name, events in star["variants"]["stela"].items()}
+    assert numbers["throughput_after"] == {"values": [201.0, 202.0], "horizons": []} | rest
+    assert numbers["convergence_sp_s"] == {"values": [90.0], "horizons": [90.0]} | rest
     assert [claim["id"] for claim in star["claims"]] == ["S02"]
     assert (world.results / star["series"] / "series.json").is_file() and world.new == [True, True]
     assert not (world.results / "nightly" / "try" / night_state.NIGHT_FILE).exists()
     assert night_state.current_reservation("try", "fake", world.now_s) is None
-
-
-def test_two_nights_are_two_records_of_the_same_machines(world: World) -> None:
-    world.nightly()
-    world.nightly()
-    first, second = world.nights()
-    assert [first["sequence"], second["sequence"]] == [1, 2] and first["machine"] == second["machine"]
-    assert [each["machine"] for each in first["experiments"]] == [each["machine"] for each in second["experiments"]]
-    assert first["experiments"][0]["series"] != second["experiments"][0]["series"]
 
 
 @pytest.mark.parametrize(
@@ -89,17 +71,6 @@ def test_one_failure_is_told_as_whose_it_was_and_stops_nothing(
     assert found["status"] == "partial", "whose failure it was is told; the calendar shows that there was one"
 
 
-def test_a_night_whose_every_experiment_failed_by_infrastructure(world: World) -> None:
-    def before(_series: Series) -> None:
-        raise MachineLost("the switch is off")
-
-    world.before = before
-    assert world.nightly()[0] == 4
-    (found,) = world.nights()
-    assert found["status"] == "failed"
-    assert [each["status"] for each in found["experiments"]] == ["infrastructure"] * 2
-
-
 def test_the_series_says_more_than_the_process_that_ended(world: World) -> None:
     def before(series: Series) -> None:
         told_by = ProgressFile(series.folder)
@@ -119,18 +90,6 @@ def test_an_experiment_that_would_pass_the_deadline_is_not_begun(world: World) -
     found = world.nights()[0]["experiments"][1]
     assert found["status"] == "deadline" and "not begun: it takes about " in found["reason"]
     assert f"{STAR}: not begun" in said
-
-
-def test_one_that_passes_it_stops_at_its_next_run(world: World) -> None:
-    """Every run takes twice what was expected."""
-    needed = procedure.forecasts(SUITE)[0].seconds
-    world.run_s = needed / 2
-    assert world.nightly(experiments=(LINEAR,), deadline=f"{needed / 60 + 0.1:.2f}min")[0] == 0
-    (linear,) = world.nights()[0]["experiments"]
-    assert linear["status"] == "deadline", linear
-    assert "of 4 runs are complete; deadline" in linear["reason"]
-    measured = sum(len(metrics["throughput_after"]["e1"]["values"]) for metrics in linear["variants"].values())
-    assert 0 < measured < 4 and world.nights()[0]["status"] == "partial"
 
 
 def test_a_second_night_is_refused_and_leaves_no_record(world: World) -> None:

@@ -24,18 +24,14 @@ def other() -> int:
         process.communicate(b"\n")
 
 
-def test_the_same_suite_is_refused_by_name_of_its_holder(other: int) -> None:
+def test_the_same_suite_or_testbed_is_refused_by_name_of_its_holder(other: int) -> None:
+    me = process_holder(os.getpid())
     night_state.take_reservation("quick", "local", "n1", process_holder(other), LATER, NOW)
-    with pytest.raises(NightUnderWay, match=rf"suite quick is being measured on local \(night n1, process {other}\)"):
-        night_state.take_reservation("quick", "ec2", "n2", process_holder(os.getpid()), LATER, NOW)
+    for suite, testbed in (("quick", "ec2"), ("stela", "local")):
+        with pytest.raises(NightUnderWay, match=rf"suite quick .* on local \(night n1, process {other}\)"):
+            night_state.take_reservation(suite, testbed, "n2", me, LATER, NOW)
     assert NightUnderWay.blame == "capacity"
-
-
-def test_another_suite_on_the_same_testbed_is_refused_and_on_another_it_is_not(other: int) -> None:
-    night_state.take_reservation("quick", "local", "n1", process_holder(other), LATER, NOW)
-    with pytest.raises(NightUnderWay, match="suite quick"):
-        night_state.take_reservation("stela", "local", "n2", process_holder(os.getpid()), LATER, NOW)
-    night_state.take_reservation("stela", "ec2", "n2", process_holder(os.getpid()), LATER, NOW)
+    night_state.take_reservation("stela", "ec2", "n2", me, LATER, NOW)
     found = night_state.current_reservation("anything", "ec2", NOW)
     assert found is not None and found.suite == "stela"
 
@@ -56,28 +52,19 @@ def test_a_pid_that_was_used_again_holds_nothing(other: int, monkeypatch: pytest
     assert night_state.current_reservation("quick", "local", NOW) is None
 
 
-def test_the_same_process_takes_its_own_suite_again_but_not_another_ones_testbed() -> None:
+def test_a_process_takes_its_own_suite_again_and_drops_only_its_own_night(tmp_path: Path) -> None:
     me = process_holder(os.getpid())
-    night_state.take_reservation("quick", "local", "n1", me, LATER, NOW)
-    night_state.take_reservation("quick", "local", "n2", me, LATER, NOW)
+    for night in ("n1", "n2"):
+        night_state.take_reservation("quick", "local", night, me, LATER, NOW)
     with pytest.raises(NightUnderWay):
         night_state.take_reservation("stela", "local", "n3", me, LATER, NOW)
-
-
-def test_only_its_own_night_drops_a_hold() -> None:
-    night_state.take_reservation("quick", "local", "n1", process_holder(os.getpid()), LATER, NOW)
-    night_state.drop_reservation("quick", "n0")
+    night_state.drop_reservation("quick", "n1")
     assert night_state.current_reservation("quick", "local", NOW) is not None
-    night_state.drop_reservation("quick", "n1")
-    night_state.drop_reservation("quick", "n1")
+    for _ in range(2):
+        night_state.drop_reservation("quick", "n2")
     assert night_state.current_reservation("quick", "local", NOW) is None
-
-
-def test_a_damaged_file_holds_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "state" / "nights"
-    folder.mkdir(parents=True)
-    (folder / "quick.json").write_text("{")
-    night_state.take_reservation("stela", "local", "n1", process_holder(os.getpid()), LATER, NOW)
+    (tmp_path / "state" / "nights" / "quick.json").write_text("{")  # a damaged file holds nothing
+    night_state.take_reservation("stela", "local", "n1", me, LATER, NOW)
 
 
 def test_of_who_cannot_be_seen_only_the_end_is_known() -> None:

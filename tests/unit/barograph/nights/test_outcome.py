@@ -29,12 +29,14 @@ def row(run_id: str, value: float | None, event: str = "e1", *, censored: bool =
     return {"run_id": run_id, "event_id": event, "metric": "downtime_s", "value": value, "censored": censored}
 
 
-def test_only_complete_runs_count_in_the_order_of_the_blocks() -> None:
+def test_numbers_of_complete_runs_count_in_the_order_of_the_blocks_and_a_horizon_is_no_value() -> None:
     runs = [run("a-r2", "a", 3), run("a-r1", "a", 1), run("b-r1", "b", 2), run("a-r3", "a", 5, "failed")]
-    found = collect_numbers(
-        runs, [row("a-r2", 20.0), row("a-r1", 10.0), row("b-r1", 1.0), row("a-r3", 99.0), row("gone", 5.0)]
-    )
-    assert found["a"]["downtime_s"] == {"e1": {"values": [10.0, 20.0], "horizons": []}}
+    rows = [row("a-r2", 20.0), row("a-r1", 10.0), row("b-r1", 1.0), row("a-r3", 99.0), row("gone", 5.0)]
+    odd = [row("b-r1", value) for value in (None, float("inf"), float("nan"))]
+    found = collect_numbers(runs, [*rows, *odd, row("a-r1", 90.0, "e2", censored=True)])
+    assert found["a"]["downtime_s"] == {
+        "e1": {"values": [10.0, 20.0], "horizons": []}, "e2": {"values": [], "horizons": [90.0]},
+    }  # fmt: skip
     assert found["b"]["downtime_s"]["e1"]["values"] == [1.0]
 
 
@@ -55,13 +57,6 @@ def test_runs_that_the_system_under_test_failed_are_counted_by_variant(tmp_path:
     assert failures_of(paths.root) == {"a": 2, "b": 1}
     cut_short(paths.root, "runs")
     assert failures_of(paths.root) == {}
-
-
-def test_events_are_apart_and_a_horizon_is_no_value() -> None:
-    found = collect_numbers([run("a-r1", "a", 1)], [row("a-r1", 90.0, censored=True), row("a-r1", 4.0, "e2")])
-    assert found["a"]["downtime_s"] == {
-        "e1": {"values": [], "horizons": [90.0]}, "e2": {"values": [4.0], "horizons": []},
-    }  # fmt: skip
 
 
 def test_values_of_sides_that_were_not_steady_are_counted_and_others_say_nothing() -> None:
@@ -94,15 +89,6 @@ def test_only_a_utility_of_a_latency_rests_on_the_tuples_that_have_one() -> None
     assert marked == {("a:star", "utility_after")}
     (only,) = collect_numbers(runs, rows[:1], latency_levels={""})["a"]["utility_after"].values()
     assert only["of_latency"]
-
-
-def test_what_is_no_number_says_nothing() -> None:
-    assert (
-        collect_numbers(
-            [run("a-r1", "a", 1)], [row("a-r1", None), row("a-r1", float("inf")), row("a-r1", float("nan"))]
-        )
-        == {}
-    )
 
 
 @pytest.mark.parametrize("table", ["runs", "measurements", "topologies"])
@@ -140,29 +126,12 @@ GAINS = {
 def test_what_a_ledger_says_its_night_says(tmp_path: Path) -> None:
     """On the way of every night: a ledger's rows, `claims_of`, the night's record, its history and page."""
     claims = [
-        Claim(
-            name,
-            "",
-            "SP fig 4a",
-            "faster",
-            STAR,
-            ClaimKind.RATIO,
-            "throughput_after",
-            name,
-            65.0,
-            "%",
-            TENTH,
-            f"even {name}",
-        )
-        for name in GAINS
-    ]
+        Claim(name, "", "SP fig 4a", "faster", STAR, ClaimKind.RATIO, "throughput_after", name, 65.0, "%", TENTH,
+              f"even {name}") for name in GAINS
+    ]  # fmt: skip
     runs = GAINS | {f"even {name}": [100.0] * len(gains) for name, gains in GAINS.items()}
-    values = {
-        (STAR, name, "throughput_after", "e1"): [
-            RunValue(f"{name}-r{i}", one, block=("s", i)) for i, one in enumerate(of)
-        ]
-        for name, of in runs.items()
-    }
+    values = {(STAR, name, "throughput_after", "e1"): [RunValue(f"{name}-r{i}", one, block=("s", i))
+              for i, one in enumerate(of)] for name, of in runs.items()}  # fmt: skip
     rows = [ledger_row(row) for row in judge_all(claims, SeriesConditions(values))]
     (tmp_path / "claims.json").write_text(json.dumps({"v": 2, "claims": rows}))
     record = night(0, "quick", [experiment(STAR, {}, claims=claims_of(tmp_path, STAR))])

@@ -58,12 +58,6 @@ def test_a_simulated_night_is_of_no_storm_and_of_its_own_costs(
     assert of(simulated) not in found, "a later version has other defaults"
 
 
-def test_several_topologies_count_each(star: Experiment) -> None:
-    several = with_changes(load("long/ten_jobs"), {"testbed": "fake"})
-    fewer = replace(several, topologies=several.topologies[:-1])
-    assert len({of(star), of(several), of(fewer)}) == 3
-
-
 def with_options(experiment: Experiment, options: dict[str, object]) -> Experiment:
     return replace(experiment, testbed=replace(experiment.testbed, options={"simulated": options}))
 

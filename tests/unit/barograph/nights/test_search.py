@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.compare.difference import Verdict
-from barograph.nights.search import Certainty, FirstBad, Query, SearchAnswer, next_step, probabilities
+from barograph.nights.bisection import Certainty, FirstBad, Query, SearchAnswer, next_step, probabilities
 
 Oracle = Callable[[int], Verdict]
 # Surer than one commit of 200 is unlikely: an exact search must not end because most of a range cannot be built.
@@ -102,13 +102,6 @@ def test_an_oracle_that_never_knows_ends_with_everything_still_possible() -> Non
     found, answers = search(5, lambda _: "undecided")
     assert (found.first, found.last) == (0, 4)
     assert sorted(answer.commit for answer in answers) == [0, 0, 1, 1, 2, 2, 3, 3]
-
-
-def test_an_oracle_that_contradicts_itself_is_not_believed() -> None:
-    rng = Random(1)
-    found, answers = search(30, lambda _: rng.choice(["good", "bad"]), Certainty(0.05, 0.999))
-    assert len(answers) <= Certainty().most_answers(30)
-    assert not found.sure and found.last > found.first
 
 
 @given(

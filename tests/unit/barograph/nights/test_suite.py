@@ -7,7 +7,7 @@ import pytest
 
 from barograph.errors import ExperimentError
 from barograph.nights.procedure import CLOSING_S
-from barograph.nights.suite import Choice, Suite, load_suite, parse_suite, subset, suite_names, wrong_cron
+from barograph.nights.suite import Choice, Suite, load_suite, parse_suite, require_cron, subset, suite_names
 from barograph.plan.durations import longest_run_s
 from barograph.plan.experiment import load
 
@@ -80,16 +80,12 @@ def test_a_missing_key_and_no_mapping() -> None:
         load_suite("nope")
 
 
-@pytest.mark.parametrize("cron", ["0 2 * * *", "*/15 0-6 1,15 * 1-5", "59 23 31 12 7"])
-def test_cron_that_is_some(cron: str) -> None:
-    assert wrong_cron(cron) == ""
-
-
-@pytest.mark.parametrize(
-    "cron", ["60 * * * *", "* 24 * * *", "* * 0 * *", "5-2 * * * *", "@daily", "* * * * MON", "*/0 * * * *"]
-)
-def test_cron_that_is_none(cron: str) -> None:
-    assert wrong_cron(cron) != ""
+def test_cron() -> None:
+    for cron in ("0 2 * * *", "*/15 0-6 1,15 * 1-5", "59 23 31 12 7"):
+        assert require_cron(cron) == cron
+    for wrong in ("60 * * * *", "* 24 * * *", "* * 0 * *", "5-2 * * * *", "@daily", "* * * * MON", "*/0 * * * *"):
+        with pytest.raises(ValueError, match=r"five fields|lists and steps"):
+            require_cron(wrong)
 
 
 def test_a_part_of_a_suite() -> None:

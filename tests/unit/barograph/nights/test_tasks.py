@@ -46,16 +46,6 @@ def test_a_night_by_its_tasks(world: World) -> None:
     )
 
 
-def test_what_is_not_chosen_is_not_of_the_night(world: World) -> None:
-    found = opened(world, 10.0, [STAR])
-    assert (
-        tasks.begin_experiment("try", found, LINEAR) is None and tasks.conclude_experiment("try", found, LINEAR) is None
-    )
-    measured(world, found, STAR)
-    tasks.close_night("try", found)
-    assert [each["experiment"] for each in world.nights()[0]["experiments"]] == [STAR]
-
-
 def test_a_night_that_was_not_opened_has_no_experiments(world: World) -> None:
     assert tasks.begin_experiment("try", None, STAR) is None and tasks.conclude_experiment("try", None, STAR) is None
     with pytest.raises(NoNight, match="night n1 of suite try is not under way any more"):
@@ -69,11 +59,6 @@ def test_the_deadline_skips_the_rest(world: World) -> None:
     tasks.close_night("try", found)
     tasks.raise_alarm("try")
     assert world.nights()[0]["status"] == "failed", "not a number from any; and nobody's failure"
-
-
-def test_the_deadline_counts_from_when_the_night_was_asked_for(world: World) -> None:
-    found = tasks.open_night("try", 10.0, [], world.now_s - 3600)
-    assert night_state.night_of_id("try", found).until_s == world.now_s + 9 * 3600
 
 
 def test_a_night_waits_for_another_one_until_its_own_deadline(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

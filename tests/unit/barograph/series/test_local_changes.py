@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.bundle.archive import ArchiveEntry
+from analysis.bundle.content import ArchiveEntry
 from barograph.cli import bundle
 from barograph.errors import ConfigurationError, ExperimentError
 from barograph.plan.experiment import load

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analysis.query import sql
+from analysis import sql
 from analysis.record.schemas import TABLES
 from barograph import cli
 from barograph.cli import sql as cli_sql
@@ -65,13 +65,6 @@ def test_what_writes_is_none(query: str, said: str) -> None:
         sql.require_query(query)
 
 
-def test_only_tables_that_are_named_are_looked_at() -> None:
-    assert sql.tables_in("select r.variant, AVG(m.value) from Runs r join `measurements` m using (run_id)") == [
-        "runs", "measurements",
-    ]  # fmt: skip
-    assert sql.tables_in("select throughput_after from nothing") == []
-
-
 def test_where_tables_are(tmp_path: Path) -> None:
     root = write_series(tmp_path / "stela" / "star" / "20260101-000000-aa", "stela/star", {"stela": 1.0})
     (root / "tables" / "empty.parquet").mkdir()
@@ -119,16 +112,6 @@ def test_csv_and_json_have_values_whole() -> None:
     assert json.loads("".join(cli_sql.as_json(["a"], iter([])))) == []
     odd = json.loads("".join(cli_sql.as_json(["a", "b"], iter([(math.inf, Decimal("1.5"))]))))
     assert odd == [{"a": "inf", "b": 1.5}]
-
-
-def test_what_there_is_to_ask_is_said_without_spark(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["sql", "--tables"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(TABLES)
-    assert cli.main(["sql", "--describe", "cpu"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("cpu: CPU and memory of each machine")
-    assert "key: run_id, topology, event_id, phase, machine" in out
-    assert "throttled_ms_per_s  double   ms/s " in out
 
 
 BAD = [

@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ from analysis.record.schemas import TABLES, WORKER_LINES
 from barograph.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
@@ -101,7 +100,10 @@ def open_views(spark: SparkSession, query: str, stored: Sequence[SeriesTables], 
 
 def view(spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: Callable[[str], None]) -> DataFrame:
     """Return one table of several series, with its declared columns after `experiment` and `series_id`."""
-    frame = _with_series(_empty(spark, name), name)
+    from pyspark.sql import functions as f
+
+    nobody = [f.lit(None).cast("string").alias(column) for column in SERIES]
+    frame = small_tables.empty_frame(spark, TABLES[name].ddl).select(*nobody, *_own_columns(name))
     if views := [series for series in having if series.has_view(name)]:
         from analysis.record import sample_views
 
@@ -125,28 +127,22 @@ def _read(
 
     folders = small_tables.frame_of_rows(
         spark,
-        [(_above(each.table(name)), each.experiment, each.series_id) for each in alike],
+        [(each.folder.lstrip("/"), each.experiment, each.series_id) for each in alike],
         f"above string, {', '.join(f'{column} string' for column in OF_FOLDER)}",
     )
     # A plus in a path is a plus; decoding would make a space of it.
     path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
-    files, fields = [each.table(name) for each in alike], _own_columns(name)
+    fields: list[str | Column] = list(_own_columns(name))
+    if columns is not None:  # a stored table may lack some of the declared ones, or have them with another type
+        fields = [
+            (f.col(f"`{c.name}`").try_cast(c.type) if c.name in columns else f.lit(None).cast(c.type)).alias(c.name)
+            for c in TABLES[name].columns
+        ]
     read = spark.read.schema(TABLES[name].ddl) if columns is None else spark.read
-    rows = read.parquet(*files).select(
-        f.regexp_extract(path, ABOVE, 1).alias("above"), *(fields if columns is None else _columns(name, columns))
-    )
+    table = read.parquet(*(each.table(name) for each in alike))
+    rows = table.select(f.regexp_extract(path, ABOVE, 1).alias("above"), *fields)
     series = [f.col(source).alias(column) for column, source in zip(SERIES, OF_FOLDER, strict=True)]
     return rows.join(f.broadcast(folders), "above", how="left").select(*series, *_own_columns(name))
-
-
-def _empty(spark: SparkSession, name: str) -> DataFrame:
-    return small_tables.empty_frame(spark, TABLES[name].ddl)
-
-
-def _with_series(frame: DataFrame, name: str) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    return frame.select(*[f.lit(None).cast("string").alias(column) for column in SERIES], *_own_columns(name))
 
 
 def _own_columns(name: str) -> list[str]:
@@ -154,43 +150,27 @@ def _own_columns(name: str) -> list[str]:
     return [f"`{column.name}`" for column in TABLES[name].columns if column.name not in SERIES]
 
 
-def _columns(name: str, stored: Collection[str]) -> list[Column]:
-    """Return the declared columns of a stored table that may lack some or have them with another type."""
-    from pyspark.sql import functions as f
-
-    return [
-        (f.col(f"`{c.name}`").try_cast(c.type) if c.name in stored else f.lit(None).cast(c.type)).alias(c.name)
-        for c in TABLES[name].columns
-    ]
-
-
 def _by_types(
     spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: Callable[[str], None]
 ) -> dict[tuple[str, ...], list[SeriesTables]]:
     """Group series by the columns and types of their table; Spark reads a group as one. Pass unreadable ones to
     `tell`."""
-    series_by_types: dict[tuple[str, ...], list[SeriesTables]] = defaultdict(list)
-    for series in having:
-        try:
-            series_by_types[_types(spark, series, name)].append(series)
-        except RecordError as error:
-            tell(f"left out: {error}")
-    return series_by_types
-
-
-def _types(spark: SparkSession, series: SeriesTables, name: str) -> tuple[str, ...]:
-    """Return columns and types. Raises RecordError if this process cannot read the files."""
-    if not series.local:
-        return tuple(f"{column} {kind}" for column, kind in spark.read.parquet(series.table(name)).dtypes)
     import pyarrow.parquet as pq
 
-    small_tables.check(SeriesPaths(Path(series.folder).parent), {name: ()})
-    schema = pq.read_schema(min(Path(series.table(name)).glob("*.parquet")))
-    return tuple(f"{field.name} {field.type}" for field in schema)
-
-
-def _above(table: str) -> str:
-    return table.rpartition("/")[0].lstrip("/")
+    series_by_types: dict[tuple[str, ...], list[SeriesTables]] = defaultdict(list)
+    for series in having:
+        if not series.local:
+            types = tuple(f"{column} {kind}" for column, kind in spark.read.parquet(series.table(name)).dtypes)
+            series_by_types[types].append(series)
+            continue
+        try:
+            small_tables.check(SeriesPaths(Path(series.folder).parent), {name: ()})
+        except RecordError as error:
+            tell(f"left out: {error}")
+            continue
+        schema = pq.read_schema(min(Path(series.table(name)).glob("*.parquet")))
+        series_by_types[tuple(f"{field.name} {field.type}" for field in schema)].append(series)
+    return series_by_types
 
 
 def _series_list(some: Sequence[SeriesTables], of: int) -> str:
@@ -220,43 +200,41 @@ def query_errors() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        fault = SparkFault(
-            error.getCondition() or "", error.getMessage() or str(error), error.getMessageParameters() or {}
-        )
-        if (query_error := _query_error(fault)) is None:
+        parameters = error.getMessageParameters() or {}
+        fault = _query_error(error.getCondition() or "", error.getMessage() or str(error), parameters)
+        if fault is None:
             raise
-        raise query_error from error
+        raise fault from error
     except Py4JJavaError as error:  # of a task: the reason is somewhere among the causes
-        if (query_error := _query_error(_java_fault(error.java_exception))) is None:
+        cause = error.java_exception
+        while cause is not None and not CONDITION.match(str(cause.getMessage())):
+            cause = cause.getCause()
+        message = "" if cause is None else str(cause.getMessage())
+        match = CONDITION.match(message)
+        fault = _query_error(match[1], message, {}) if match else None
+        if fault is None:
             raise
-        raise query_error from error
+        raise fault from error
 
 
-@dataclass(frozen=True)
-class SparkFault:
-    """`condition`: Spark's name of the error; empty if the query is not at fault."""
-
-    condition: str
-    message: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
-
-
-def _java_fault(thrown: JavaObject) -> SparkFault:
-    while thrown is not None:
-        message = str(thrown.getMessage())
-        if match := CONDITION.match(message):
-            return SparkFault(match[1], message)
-        thrown = thrown.getCause()
-    return SparkFault("", "")
-
-
-def _query_error(fault: SparkFault) -> Exception | None:
-    """Return None if Spark does not blame the query."""
-    if fault.condition.startswith(UNREADABLE):
-        return RecordError(f"{_message_text(fault.message)}; analyse that series again: barograph report SERIES")
-    if not fault.condition or fault.condition.startswith("INTERNAL_ERROR"):
+def _query_error(condition: str, message: str, parameters: Mapping[str, str]) -> Exception | None:
+    """Return None if Spark does not blame the query. `condition`: Spark's name of the error."""
+    text = " ".join(message.partition("JVM stacktrace")[0].split())
+    text = text if len(text) <= MESSAGE_CHARACTERS else f"{text[:MESSAGE_CHARACTERS]} …"
+    if condition.startswith(UNREADABLE):
+        return RecordError(f"{text}; analyse that series again: barograph report SERIES")
+    if not condition or condition.startswith("INTERNAL_ERROR"):
         return None
-    return ConfigurationError(_fault_line(fault))
+    names = {key: value.replace("`", "") for key, value in parameters.items()}
+    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        name = names.get("relationName", "?")
+        guess = "".join(f"did you mean {each}? " for each in difflib.get_close_matches(name, TABLES, n=1))
+        text = f"no table {name!r}; {guess}there are {', '.join(TABLES)}"
+    elif condition.startswith("UNRESOLVED_COLUMN"):
+        proposal = names.get("proposal", "")
+        suggestion = f"; is it one of {proposal}?" if proposal else ""
+        text = f"no column {names.get('objectName', '?')!r} in the tables asked{suggestion}"
+    return ConfigurationError(text)
 
 
 def silence_spark(spark: SparkSession) -> None:
@@ -266,31 +244,6 @@ def silence_spark(spark: SparkSession) -> None:
     spark.sparkContext.setLogLevel("OFF")
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
-
-
-def _fault_line(fault: SparkFault) -> str:
-    if fault.condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        return _no_table(_unquoted(fault.parameters.get("relationName", "?")))
-    if fault.condition.startswith("UNRESOLVED_COLUMN"):
-        proposal = _unquoted(fault.parameters.get("proposal", ""))
-        suggestion = f"; is it one of {proposal}?" if proposal else ""
-        return f"no column {_unquoted(fault.parameters.get('objectName', '?'))!r} in the tables asked{suggestion}"
-    return _message_text(fault.message)
-
-
-def _message_text(message: str) -> str:
-    text = " ".join(message.partition("JVM stacktrace")[0].split())
-    return text if len(text) <= MESSAGE_CHARACTERS else f"{text[:MESSAGE_CHARACTERS]} …"
-
-
-def _no_table(name: str) -> str:
-    candidates = difflib.get_close_matches(name, TABLES, n=1)
-    guess = f"did you mean {candidates[0]}? " if candidates else ""
-    return f"no table {name!r}; {guess}there are {', '.join(TABLES)}"
-
-
-def _unquoted(identifier: str) -> str:
-    return identifier.replace("`", "")
 
 
 def stream_rows(frame: DataFrame, most: int | None) -> Iterator[Sequence[object]]:
