@@ -22,6 +22,7 @@ from scheduler_plugins.service.run_snapshot import RunSnapshot
 from scheduler_plugins.service.samples import SERIES_LENGTH_S
 from tests.support import worker_lines
 
+pytestmark = pytest.mark.long
 HOURS = 2
 RATES = {"star": 2 * 120.0, "page_load": 80.0}  # offered at the mean, tuples/s
 
