@@ -118,14 +118,6 @@ SECRET = re.compile(r"^https?://[^/]*@|://[^/@]*:[^/@]*@")
 MOST_REFS = 8  # of the repository's refs, in a message
 
 
-def resolve_ref(ref: str, repository: str = "") -> Code:
-    """Return the code of a branch, a tag or a commit; other settings are those of a ref of this repository.
-
-    Raises NoSuchRef naming similar ones, NoSuchRepository.
-    """
-    return resolve_code(Code(ref, ref, repository))
-
-
 def resolve_code(code: Code) -> Code:
     """Add the full commit. A code that has it is not looked up: its repository may be out of reach now."""
     if SECRET.search(code.repository):

@@ -73,11 +73,6 @@ def health_lines(now_s: float) -> list[str]:
     return [*lines, HOW_TO_RUN]
 
 
-def is_healthy(now_s: float) -> bool:
-    """Return whether the DAG's last success is recent and its newest pass had no error."""
-    return health_warning(now_s) is None and not read_health().get("dag", {}).get("errors")
-
-
 def age(seconds: float) -> str:
     """Return `40 s`, `12 min`, `3.5 h`, `2.1 days`."""
     if seconds < 90:

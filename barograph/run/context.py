@@ -81,30 +81,6 @@ class Membership:
         self.present = tuple(name for name in self.present if name not in old)
         self.exempt |= old
 
-    def boot(self, names: Iterable[str]) -> None:
-        new = set(names)
-        self.later -= new
-        self.extra |= new
-
-    def crash(self, name: str) -> None:
-        self.leave([name])
-        self.down.add(name)
-
-    def lose(self, names: Iterable[str]) -> None:
-        lost_names = set(names)
-        self.leave(lost_names)
-        self.dead |= lost_names
-
-
-def raise_if_recalled(cluster: Cluster, machines: Membership, record: RunRecord) -> None:
-    """Raise MachineRecalled at once where an end was announced: it is the infrastructure's, not a slow scheduler's."""
-    recalled = tuple(sorted(set(cluster.recalled()) - machines.exempt))
-    if recalled:
-        record.event("machines_recalled", machines=list(recalled))
-        raise MachineRecalled(
-            f"{', '.join(recalled)}: the owner takes it away (a spot interruption, or ended without us)"
-        )
-
 
 @dataclass
 class RunContext:
@@ -142,7 +118,12 @@ class RunContext:
 
         def alarm() -> None:
             courses.raise_failure()
-            raise_if_recalled(context.cluster, machines, record)
+            # An end that was announced is the infrastructure's, not a slow scheduler's.
+            if recalled := sorted(set(context.cluster.recalled()) - machines.exempt):
+                record.event("machines_recalled", machines=recalled)
+                raise MachineRecalled(
+                    f"{', '.join(recalled)}: the owner takes it away (a spot interruption, or ended without us)"
+                )
 
         def note(state: RunSnapshot) -> None:
             run.note(state)

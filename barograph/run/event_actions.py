@@ -165,7 +165,8 @@ class EventActions:
         return path
 
     def crash(self, machine: str) -> None:
-        self.run.machines.crash(machine)  # first: from here on it is not missed
+        self.run.machines.leave([machine])  # first: from here on it is not missed
+        self.run.machines.down.add(machine)
         self.run.allow_restarts(self.now())
         self.run.context.cluster.crash(machine)
 
@@ -302,7 +303,8 @@ def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[s
         raise OutcomeUnknown(f"{reason}")
     if not losses:
         raise RunBroken(f"Storm did not apply the policy's answer: {reason}")
-    run.machines.lose(losses)
+    run.machines.leave(losses)
+    run.machines.dead.update(losses)
     run.allow_restarts(run.now() - APPLY_S)  # it died at some time during this request
     run.record.event("scale_aborted", event_id=name, reason=reason, machines=list(losses))
     survivors = tuple(machine for machine in joined if machine not in losses)

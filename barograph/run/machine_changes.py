@@ -34,7 +34,8 @@ def boot(run: RunContext, names: Sequence[str], **about: Any) -> None:
     request_s = run.now()
     run.record.event("machines_requested", t=request_s, machines=list(names), **about)
     boots_s = run.context.cluster.grow(names)
-    run.machines.boot(names)
+    run.machines.later.difference_update(names)
+    run.machines.extra.update(names)
     clocks.note_joined(run, names)
     for name in names:
         boot_s = boots_s[name]

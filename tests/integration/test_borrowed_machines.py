@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from barograph.code.build import storm_home_of
-from barograph.code.git import resolve_ref
 from barograph.errors import ConfigurationError
 from barograph.policy_service import HttpService
 from barograph.run import storm_cluster
@@ -22,7 +21,7 @@ from inventory.remote.ansible_inventory import write_ansible_inventory
 from playbooks import cluster
 from playbooks.storm_home import assemble
 from tests.support.existing.lab import USER, Lab, lab
-from tests.support.repositories import Repository
+from tests.support.repositories import Repository, resolve_ref
 from tests.support.short_folder import short_folder
 from topologies import catalogue
 

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from barograph.code.git import resolve_code
+from barograph.plan.experiment import Code
+
 PERSON = ("-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false")
 PLUGINS = Path(__file__).parents[2] / "scheduler_plugins"
 
@@ -71,3 +74,8 @@ def jar(path: Path, *classes: str) -> Path:
         for name in classes:
             packed.writestr(f"{name.replace('.', '/')}.class", b"")
     return path
+
+
+def resolve_ref(ref: str, repository: str = "") -> Code:
+    """The code of a branch, a tag or a commit."""
+    return resolve_code(Code(ref, ref, repository))

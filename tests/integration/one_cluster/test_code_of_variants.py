@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from barograph.code.build import build_code, storm_home_of
-from barograph.code.git import resolve_ref
 from barograph.errors import RunBroken
 from barograph.plan.experiment import Code, Variant
 from barograph.run import storm_cluster
 from playbooks import cluster
 from tests.integration.cluster_site import Site, seen, service
-from tests.support.repositories import Repository, with_plugins
+from tests.support.repositories import Repository, resolve_ref, with_plugins
 from topologies import catalogue
 
 pytestmark = pytest.mark.integration

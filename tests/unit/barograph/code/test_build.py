@@ -13,10 +13,10 @@ import pytest
 
 from barograph.code import BuildFailed, BuildHung, SourceError, Unfit, build, store
 from barograph.code.build import build_code, build_folder, jar_of, run_program
-from barograph.code.git import resolve_ref, sources_home
+from barograph.code.git import sources_home
 from barograph.code.store import FAILED, LOG, make_once, prune
 from barograph.plan.experiment import Code
-from tests.support.repositories import Repository, jar, with_plugins
+from tests.support.repositories import Repository, jar, resolve_ref, with_plugins
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 SCRIPT = """#!/bin/sh

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from barograph.code import NoSuchRef, NoSuchRepository
-from barograph.code.git import folder_with_commit, resolve_experiment, resolve_ref, uncommitted_remark
+from barograph.code.git import folder_with_commit, resolve_experiment, uncommitted_remark
 from barograph.plan.blocks import digest
 from barograph.plan.experiment import Code, Experiment, Variant, from_data, load
 from barograph.series.series import open_series, read_series
-from tests.support.repositories import Repository
+from tests.support.repositories import Repository, resolve_ref
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 

@@ -16,7 +16,6 @@ import pytest
 from barograph.campaign.steps import attempt_next_run
 from barograph.child_processes import descendants
 from barograph.code.build import build_code
-from barograph.code.git import resolve_ref
 from barograph.code.sandbox import Resources, Sandbox, checkout_sandbox
 from barograph.errors import RunBroken
 from barograph.plan.experiment import Code, Durations, Experiment, load
@@ -28,7 +27,7 @@ from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.run.simulation import SimulatedClock
 from barograph.series.series import open_series
 from inventory.simulated import SimulatedTestbed
-from tests.support.repositories import Repository, with_plugins
+from tests.support.repositories import Repository, resolve_ref, with_plugins
 
 POLICIES = "scheduler_plugins/policies/__init__.py"
 SERVICE = "scheduler_plugins/service/server.py"

@@ -268,7 +268,8 @@ def test_nobody_misses_a_machine_that_has_just_joined_again(stage: SetUp, missed
     noted(run, here)
     if missed_before:
         noted(run, here, "m1")
-    run.machines.crash("m1")
+    run.machines.leave(["m1"])
+    run.machines.down.add("m1")
     run.join(["m1"])
     if not missed_before:
         noted(run, here, "m1")  # it has not registered yet

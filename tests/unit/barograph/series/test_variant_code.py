@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from barograph.code import Unfit
-from barograph.code.git import resolve_ref
 from barograph.errors import blame_of
 from barograph.plan.experiment import Code, Experiment, Variant, load
 from barograph.series import variant_code
 from barograph.series.variant_code import prepare_code
 from barograph.settings import ROOT
-from tests.support.repositories import Repository, with_plugins
+from tests.support.repositories import Repository, resolve_ref, with_plugins
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 POLICIES = "scheduler_plugins/policies/__init__.py"
