@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, ConfigurationError
 from barograph.settings import ROOT, process_environment, program_paths
 from inventory.files import hold_lock, replace_file
 
@@ -31,16 +31,6 @@ TABLES_OF_DAGS = ("dag_run", "task_instance", "task_reschedule", "log", "job", "
 # How long one process waits while another writes. After SQLite's own 5 s Airflow's pages answer 500 on a busy box.
 SQLITE_WAIT_S = 60
 PREPARE_LIMIT_S = 600.0  # to create the tables of a database on a slow disk
-
-
-class AirflowFailure(BarographError):
-    """Airflow itself does not start."""
-
-
-class DatabaseUnknown(BarographError):
-    """The variable that names the scheduler's database is wrong."""
-
-    blame = "configuration"
 
 
 def settings(home: Path) -> dict[str, str]:
@@ -91,10 +81,8 @@ def ready(home: Path) -> bool:
 
 
 def prepare(home: Path) -> bool:
-    """Create the database and the pools unless that was done for this version; returns whether it was needed.
-
-    One process at a time; an existing database is changed in place, for somebody may work with it.
-    """
+    """Create the database and the pools unless that was done for this version; returns whether it was needed. One
+    process at a time; an existing database is changed in place, for somebody may work with it."""
     if ready(home):
         return False
     home.mkdir(parents=True, exist_ok=True)
@@ -128,11 +116,9 @@ def write_scheduler_database(home: Path, connection: str) -> Path:
 
 def clean(home: Path, keep_days: float, now: datetime, dags: Collection[str]) -> str | None:
     """Remove rows older than `keep_days` from the scheduler's database; return its name without passwords, None where
-    none is named.
-
-    Airflow hides its scheduler's connection from tasks; `barograph ui` writes it to the file that DATABASE names. From
-    a database that is not a file of `home` only rows of `dags` are removed: that Airflow may have other DAGs.
-    """
+    none is named. Airflow hides its scheduler's connection from tasks; `barograph ui` writes it to the file that
+    DATABASE names. From a database that is not a file of `home` only rows of `dags` are removed: that Airflow may have
+    other DAGs."""
     connection = _scheduler_database()
     if not connection:
         return None
@@ -146,7 +132,6 @@ def clean(home: Path, keep_days: float, now: datetime, dags: Collection[str]) ->
 
 
 def _scheduler_database() -> str | None:
-    """Return the connection in the file that DATABASE names."""
     if not (name := process_environment().get(DATABASE)):
         return None
     try:
@@ -154,7 +139,7 @@ def _scheduler_database() -> str | None:
     except (OSError, ValueError) as error:
         # Not its value: a connection has a password.
         why = "a connection" if "://" in name else f"a file that cannot be read ({type(error).__name__})"
-        raise DatabaseUnknown(
+        raise ConfigurationError(
             f"{DATABASE} is {why}; it must name a file that holds the connection of Airflow's database and that others"
             " cannot read (mode 0600)"
         ) from None
@@ -192,7 +177,7 @@ def _airflow(home: Path, variables: Mapping[str, str], *arguments: str) -> None:
             )
         except subprocess.TimeoutExpired as error:
             reason = f"airflow {' '.join(arguments[:2])} did not end within {PREPARE_LIMIT_S:g} s"
-            raise AirflowFailure(f"{reason}: does another process hold its database? See {log}") from error
+            raise BarographError(f"{reason}: does another process hold its database? See {log}") from error
     code = process.returncode
     if code != 0:
-        raise AirflowFailure(f"airflow {' '.join(arguments[:2])} failed with {code}; see {log}")
+        raise BarographError(f"airflow {' '.join(arguments[:2])} failed with {code}; see {log}")

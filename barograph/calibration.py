@@ -6,8 +6,7 @@ and simulates series.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -18,22 +17,15 @@ from analysis import provenance
 from analysis.calibration.fit import as_costs
 from analysis.calibration.judgement import SeriesErrors, judge
 from analysis.calibration.linear import CostEstimate
-from analysis.calibration.validation import (
-    SeriesName,
-    Validation,
-    validation_of,
-    write,
-    write_costs,
-)
+from analysis.calibration.validation import SeriesName, Validation, validation_of, write, write_costs
 from analysis.calibration.validity import Validity, validity_of_run
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from barograph.errors import ExperimentError, Say
 from barograph.plan.simulation import simulated_topology
 from barograph.run.storm_cluster import render_topology
-from barograph.series.results import results_of
+from barograph.series.results import one_session, results_of
 from barograph.series.series import Series, read_series, series_document
-from barograph.settings import spark_master
 from barograph.simulated_series import simulate
 from barograph.testbeds.checks import place_of
 from scheduler_plugins.simulator.work import SimulatedTopology, SimulationError
@@ -58,7 +50,9 @@ class Calibration:
 def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
     """Raise ExperimentError for series without real machines, series that were not analysed, or series to be judged on
     that were analysed by other code than simulated runs are now."""
-    fitted_ids, judged_ids = ([_series_id(each) for each in of] for of in (folders, judged))
+    fitted_ids, judged_ids = (
+        [str(series_document(each).get("series_id") or each.name) for each in of] for of in (folders, judged)
+    )
     for names in (fitted_ids, judged_ids):
         if repeated_names := sorted({name for name in names if names.count(name) > 1}):
             raise ExperimentError(
@@ -70,25 +64,21 @@ def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
             " fitted to: leave it out of one"
         )
     for folder in (*folders, *judged):
-        _require_real(read_series(folder))
+        series = read_series(folder)
+        testbed = series.experiment.testbed
+        if place_of(testbed) == "memory":
+            raise ExperimentError(
+                f"{series.folder} was not measured: its testbed is {testbed.name}; give series of real machines, of"
+                " local, ec2, emulab or existing"
+            )
         _require_tables(folder)
     code = provenance.code_digest() if judged else ""
     for folder in judged:
-        _require_analysis(folder, code)
-
-
-def _series_id(folder: Path) -> str:
-    """Return the id from the document: a copy's folder may have another name."""
-    return str(series_document(folder).get("series_id") or folder.name)
-
-
-def _require_real(series: Series) -> None:
-    testbed = series.experiment.testbed
-    if place_of(testbed) == "memory":
-        raise ExperimentError(
-            f"{series.folder} was not measured: its testbed is {testbed.name}; give series of real machines, of local,"
-            " ec2, emulab or existing"
-        )
+        if provenance.digest_of_series(folder) != code:
+            raise ExperimentError(
+                f"{folder} was analysed by other code than the work tree's, which analyses the simulated runs that"
+                f" stand beside it; run `barograph report {folder}`, then again"
+            )
 
 
 def _require_tables(folder: Path) -> None:
@@ -104,26 +94,7 @@ def _require_tables(folder: Path) -> None:
         raise ExperimentError(f"{folder} has no complete run; resume it, or give another series")
 
 
-def _require_analysis(folder: Path, code: str) -> None:
-    """Require this code's analysis: otherwise a difference might come from a metric's rules and not from the model."""
-    if provenance.digest_of_series(folder) != code:
-        raise ExperimentError(
-            f"{folder} was analysed by other code than the work tree's, which analyses the simulated runs that stand"
-            f" beside it; run `barograph report {folder}`, then again"
-        )
-
-
-@contextmanager
-def spark_for(folders: Sequence[Path], say: Say) -> Iterator[SparkSession]:
-    """Yield one session for these series and for simulated ones, whose workers' files are Avro."""
-    from analysis import session
-    from analysis.ingest import avro_jar
-    from inventory.local.rootfs import cache_dir
-
-    candidates = [results_of(each).spark_settings(say) for each in folders]
-    settings = next((each for each in candidates if each), {})
-    with session.shared_session(spark_master(), 0, session.with_jar(settings, avro_jar.jar(cache_dir(), say))) as spark:
-        yield spark
+spark_for = partial(one_session, simulates=True)
 
 
 def works_of(series: Series) -> dict[tuple[str, str], SimulatedTopology]:

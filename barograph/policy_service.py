@@ -56,10 +56,8 @@ def absent_machines(state: RunSnapshot, expected: Collection[str]) -> tuple[str,
 
 @dataclass(frozen=True)
 class ScaleOutcome:
-    """Outcome of a scale event. `failed` is the bridge's message where Storm refused a decision.
-
-    `expired`: it failed because nobody reported the decision's outcome, which says nothing about the policy.
-    """
+    """Outcome of a scale event. `failed` is the bridge's message where Storm refused a decision. `expired`: it failed
+    because nobody reported the decision's outcome, which says nothing about the policy."""
 
     decision_ids: tuple[str, ...]
     last_t: float | None
@@ -104,10 +102,6 @@ class ServiceUnreachable(BarographError):
     blame = "infrastructure"
 
 
-class ServiceRestarting(ServiceUnreachable):
-    """The service ends a policy that still computes, and answers again in a moment."""
-
-
 class ServiceRefused(BarographError):
     """An answer, but not the one that the contract promises."""
 
@@ -115,10 +109,8 @@ class ServiceRefused(BarographError):
 
 
 class ServiceClient(ABC):
-    """The harness's calls to the policy service, with the bodies of docs/contracts.md; subclasses add `call`.
-
-    Each raises ServiceRefused for a refusal, and ServiceUnreachable where the service does not answer.
-    """
+    """The harness's calls to the policy service, with the bodies of docs/contracts.md; subclasses add `call`. Each
+    raises ServiceRefused for a refusal, and ServiceUnreachable where the service does not answer."""
 
     @abstractmethod
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -173,12 +165,10 @@ class ServiceClient(ABC):
 
 
 class HttpService(ServiceClient):
-    """`address` is the master's control address; the token is the content of the file (0600).
-
-    Beside it may be `harness_token`, which the service requires where it knows one, and `service.crt`: then it speaks
-    TLS, with this certificate and no other. For `patience_s` an idempotent call is repeated: to a service that
-    restarts, or after a lost answer.
-    """
+    """`address` is the master's control address; the token is the content of the file (0600). Beside it may be
+    `harness_token`, which the service requires where it knows one, and `service.crt`: then it speaks TLS, with this
+    certificate and no other. For `patience_s` an idempotent call is repeated: to a service that restarts, or after a
+    lost answer."""
 
     def __init__(
         self,
@@ -220,7 +210,7 @@ class HttpService(ServiceClient):
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             if error.code == 503:
-                raise ServiceRestarting(f"the policy service at {self._url} begins anew") from error
+                raise ServiceUnreachable(f"the policy service at {self._url} begins anew") from error
             detail = error.read(2000).decode(errors="replace").strip()
             raise ServiceRefused(f"{path} of the policy service answered {error.code}: {detail}") from error
         except json.JSONDecodeError as error:

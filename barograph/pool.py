@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeVar, cast
 
 from barograph.child_processes import die_with_parent, keep_exit_codes
@@ -75,9 +74,7 @@ class ProcessPool(Generic[Job, Answer]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def end(self) -> None:
@@ -93,19 +90,25 @@ class ProcessPool(Generic[Job, Answer]):
         """Yield each job with its answer, and None where none came for `limit_s`, so that others can have a turn."""
         queue = list(reversed(jobs))
         while queue or any(worker.job is not None for worker in self._workers):
-            self._give_out(queue)
+            while queue and (free := self._free_worker()) is not None:
+                free.job = queue.pop()
+                with suppress(ConnectionError):  # it has died meanwhile: its pipe says so later
+                    free.connection.send(free.job)
             busy_workers = {worker.connection: worker for worker in self._workers if worker.job is not None}
             ready = wait(list(busy_workers), limit_s)
             if not ready:
                 yield None
             for connection in ready:
-                yield self._take(busy_workers[connection])  # type: ignore[index]  # wait() says what it may return in general
-
-    def _give_out(self, waiting: list[Job]) -> None:
-        while waiting and (worker := self._free_worker()) is not None:
-            worker.job = waiting.pop()
-            with suppress(ConnectionError):  # it has died meanwhile: its pipe says so later
-                worker.connection.send(worker.job)
+                worker = busy_workers[connection]  # type: ignore[index]  # wait() says what it may return in general
+                job, worker.job = worker.job, None
+                assert job is not None, "only busy ones are asked"
+                answer: Answer | Death
+                try:
+                    answer = worker.connection.recv()
+                except (EOFError, OSError):  # also within an answer
+                    self._remove(worker)
+                    answer = Death(worker.process.exitcode)
+                yield job, answer
 
     def _free_worker(self) -> _Worker[Job] | None:
         for worker in [each for each in self._workers if each.job is None and not each.process.is_alive()]:
@@ -121,17 +124,7 @@ class ProcessPool(Generic[Job, Answer]):
         self._workers.append(_Worker(process, connection))
         return self._workers[-1]
 
-    def _take(self, worker: _Worker[Job]) -> tuple[Job, Answer | Death]:
-        job, worker.job = worker.job, None
-        assert job is not None, "only busy ones are asked"
-        try:
-            return job, worker.connection.recv()
-        except (EOFError, OSError):  # also within an answer
-            self._remove(worker)
-            return job, Death(worker.process.exitcode)
-
     def _remove(self, worker: _Worker[Job]) -> None:
-        """Remove a process that has ended."""
         worker.process.join(LAST_WAIT_S)
         worker.connection.close()
         self._workers.remove(worker)
@@ -147,12 +140,9 @@ def _work(connection: Connection, parent_pid: int, do: Callable[[Job], Answer]) 
 
 
 def run_isolated(work: Callable[[], Answer], limit_s: float) -> Answer | Death:
-    """Do the work in a copy of this process, which ends with everything that it has begun, threads too.
-
-    After `limit_s` it is killed: a limit inside it has no effect while a library blocks the interpreter. For processes
-    of a pool, which have no other threads: a copy has only the thread that makes it, and locks of another would stay
-    locked.
-    """
+    """Do the work in a copy of this process, which ends with everything that it has begun, threads too. After `limit_s`
+    it is killed: a limit inside it has no effect while a library blocks the interpreter. For processes of a pool, which
+    have no other threads: a copy has only the thread that makes it, and locks of another would stay locked."""
     parent_pid, memory = os.getpid(), os.memfd_create("answer")
     pid = os.fork()
     if pid == 0:

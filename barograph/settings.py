@@ -56,8 +56,7 @@ def hold_by_this_process() -> None:
 
 def holder() -> Holder:
     """Return the holder of this process's leases: the process that BAROGRAPH_HOLDER_PID names; in a task without it,
-    the DAG, for the task's process is short-lived and may be on any worker; else this process.
-    """
+    the DAG, for the task's process is short-lived and may be on any worker; else this process."""
     from inventory.leases.holder import Holder, process_holder
 
     dag = os.environ.get(DAG_OF_TASK)

@@ -13,8 +13,14 @@ from pathlib import Path
 
 from analysis.record.event_timeline import FIRST_EVENT, event_times, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths, json_lines
-from barograph.campaign.cells import open_cell
-from barograph.campaign.simulation import SimulatedRun, SimulationFailure, disks_of, simulate_cells, simulation_pool
+from barograph.campaign.simulation import (
+    SimulatedRun,
+    SimulationFailure,
+    disks_of,
+    open_cell,
+    simulate_cells,
+    simulation_pool,
+)
 from barograph.errors import Say
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import step_limit

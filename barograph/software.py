@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from barograph.child_processes import ChildProcess
-from barograph.errors import BarographError, ConfigurationError, Say
+from barograph.errors import BarographError, ConfigurationError, InfrastructureError, Say
 from barograph.settings import ROOT, barograph_home
 from inventory.files import QUICK_S, hold_lock
 
@@ -32,25 +32,9 @@ REQUIREMENTS = ROOT / "requirements.txt"
 FETCH_LIMIT_S = 120  # for one Python: some 500 kB
 
 
-class SoftwareBuildFailed(BarographError):
-    """One of our own parts does not build."""
-
-
-class SoftwareBuildHung(SoftwareBuildFailed):
-    """Maven takes too long, usually because of its downloads."""
-
-    blame = "infrastructure"
-
-
-class FetchFailed(Exception):
-    """uv did not bring a wheel."""
-
-
 def storm_home(say: Say) -> Path:
-    """Return the home that machines run, with our bridge and the class data archives in it.
-
-    Every call checks the sources again: a changed bridge is in another home.
-    """
+    """Return the home that machines run, with our bridge and the class data archives in it. Every call checks the
+    sources again: a changed bridge is in another home."""
     from inventory.local.rootfs import build, cache_dir
     from playbooks.storm_home import assemble, class_data
     from playbooks.storm_home.class_data import TrainingFailed
@@ -73,36 +57,37 @@ def build_for_machines(say: Say) -> None:
 
 
 def mounts(say: Say) -> dict[Path, str]:
-    """Return folders of this box that every emulated machine mounts, and where.
-
-    All homes, so that running machines can change to one that is built later; deploy says which.
-    """
+    """Return folders of this box that every emulated machine mounts, and where. All homes, so that running machines can
+    change to one that is built later; deploy says which."""
     from playbooks.storm_home import commands
 
     return {storm_home(say).parent: commands.HOMES}
 
 
 def build_jar(folder: Path, say: Say) -> Path:
-    """Return the one jar of a Maven module, built unless it was built of exactly this pom and these sources.
-
-    One process at a time: two Mavens in one `target/` leave a broken jar. `make clean` leaves the lock alone.
-    """
+    """Return the one jar of a Maven module, built unless it was built of exactly this pom and these sources. One
+    process at a time: two Mavens in one `target/` leave a broken jar. `make clean` leaves the lock alone."""
     with hold_lock(folder / LOCK, f"building {folder.name}", BUILD_LIMIT_S + QUICK_S, say):
-        return _build_jar(folder, say)
+        from playbooks.storm_home.assemble import fingerprint
 
-
-def _build_jar(folder: Path, say: Say) -> Path:
-    from playbooks.storm_home.assemble import fingerprint
-
-    mark = barograph_home() / "built" / f"{folder.name}-{fingerprint(module_files(folder))}"
-    jar = _jar(folder)
-    # Sources that were built, changed and changed back have a mark too, but the jar is of the version between.
-    if jar.is_file() and mark.exists() and mark.read_text() == fingerprint([jar]):
+        mark = barograph_home() / "built" / f"{folder.name}-{fingerprint(module_files(folder))}"
+        jar = _jar(folder)
+        # Sources that were built, changed and changed back have a mark too, but the jar is of the version between.
+        if jar.is_file() and mark.exists() and mark.read_text() == fingerprint([jar]):
+            return jar
+        require_maven()
+        say(f"{folder.name}: building with Maven")
+        argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
+        code, output = _run(argv, folder, BUILD_LIMIT_S)
+        if code is None:
+            raise InfrastructureError(
+                f"mvn -f {folder / 'pom.xml'} package did not end within {BUILD_LIMIT_S} s; is Maven Central reachable?"
+            )
+        if code != 0 or not _jar(folder).is_file():
+            raise BarographError(f"mvn -f {folder / 'pom.xml'} package ended with {code}: {output[-600:]}")
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.write_text(fingerprint([jar]))
         return jar
-    _maven(folder, say)
-    mark.parent.mkdir(parents=True, exist_ok=True)
-    mark.write_text(fingerprint([jar]))
-    return jar
 
 
 def module_files(folder: Path) -> list[Path]:
@@ -119,19 +104,6 @@ def require_maven() -> None:
 
 def _jar(folder: Path) -> Path:
     return folder / "target" / f"barograph-{folder.name.replace('_', '-')}.jar"
-
-
-def _maven(folder: Path, say: Say) -> None:
-    require_maven()
-    say(f"{folder.name}: building with Maven")
-    argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
-    code, output = _run(argv, folder, BUILD_LIMIT_S)
-    if code is None:
-        raise SoftwareBuildHung(
-            f"mvn -f {folder / 'pom.xml'} package did not end within {BUILD_LIMIT_S} s; is Maven Central reachable?"
-        )
-    if code != 0 or not _jar(folder).is_file():
-        raise SoftwareBuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {code}: {output[-600:]}")
 
 
 def _run(argv: list[str], folder: Path, limit_s: float) -> tuple[int | None, str]:
@@ -160,15 +132,33 @@ def fetch_libraries(say: Say) -> Path | None:
     try:
         with atomic_folder(folder) as draft:
             for python in PYTHONS:
-                _fetch(python, draft)
-    except (FetchFailed, OSError) as error:  # OSError: a disk that is full
+                what = f"pymetis for Python {python} could not be fetched"
+                if shutil.which(UV) is None:
+                    raise InfrastructureError(f"{what}: {UV} is not there (make setup)")
+                with tempfile.TemporaryDirectory(prefix="barograph-libraries-") as scratch:
+                    requirements, target = Path(scratch, "requirements.txt"), Path(scratch, "target")
+                    requirements.write_text(pinned_lines(LIBRARIES, REQUIREMENTS), encoding="utf-8")
+                    argv = [
+                        str(UV), "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
+                        "--python-version", python, "--python-platform", f"{os.uname().machine}-manylinux_2_28",
+                        "--target", str(target), "--requirements", str(requirements),
+                        "--cache-dir", str(Path(scratch, "cache")),
+                    ]  # fmt: skip
+                    code, output = _run(argv, ROOT, FETCH_LIMIT_S)
+                    if code is None:
+                        raise InfrastructureError(f"{what}: uv did not end within {FETCH_LIMIT_S} s")
+                    if code != 0:
+                        raise InfrastructureError(f"{what}: {output[-300:] or f'uv ended with {code}'}")
+                    shutil.copytree(
+                        target, draft, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".lock", "bin")
+                    )
+    except (InfrastructureError, OSError) as error:  # OSError: a disk that is full
         say(f"note: {error}; the policy metis will refuse on machines until set-up has fetched pymetis")
         return None
     return folder
 
 
 def _libraries_path() -> Path:
-    """Return the folder for the pinned versions and this kind of processor."""
     from inventory.local.rootfs import cache_dir
 
     versions = "-".join(
@@ -189,23 +179,3 @@ def pinned_lines(packages: tuple[str, ...], requirements: Path) -> str:
         if is_wanted and not line.lstrip().startswith("#"):
             lines.append(line)
     return "\n".join(lines) + "\n"
-
-
-def _fetch(python: str, into: Path) -> None:
-    what = f"pymetis for Python {python} could not be fetched"
-    if shutil.which(UV) is None:
-        raise FetchFailed(f"{what}: {UV} is not there (make setup)")
-    with tempfile.TemporaryDirectory(prefix="barograph-libraries-") as scratch:
-        requirements, target = Path(scratch, "requirements.txt"), Path(scratch, "target")
-        requirements.write_text(pinned_lines(LIBRARIES, REQUIREMENTS), encoding="utf-8")
-        argv = [
-            str(UV), "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
-            "--python-version", python, "--python-platform", f"{os.uname().machine}-manylinux_2_28",
-            "--target", str(target), "--requirements", str(requirements), "--cache-dir", str(Path(scratch, "cache")),
-        ]  # fmt: skip
-        code, output = _run(argv, ROOT, FETCH_LIMIT_S)
-        if code is None:
-            raise FetchFailed(f"{what}: uv did not end within {FETCH_LIMIT_S} s")
-        if code != 0:
-            raise FetchFailed(f"{what}: {output[-300:] or f'uv ended with {code}'}")
-        shutil.copytree(target, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".lock", "bin"))

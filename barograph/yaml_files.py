@@ -145,10 +145,8 @@ def _unknown_key(where: str, key: str, known: Sequence[str]) -> str:
 
 
 def _place_and_models(model: type, location: Iterable[Any]) -> tuple[str, list[type]]:
-    """Return a place as the file has it, and the models that may be there, or contain it.
-
-    Pydantic also names the branch of a union that it took; the file has no such key.
-    """
+    """Return a place as the file has it, and the models that may be there, or contain it. Pydantic also names the
+    branch of a union that it took; the file has no such key."""
     models, place = [model], []
     for part in location:
         types = [keys[part] for each in models if part in (keys := _keys(each))]
@@ -157,13 +155,11 @@ def _place_and_models(model: type, location: Iterable[Any]) -> tuple[str, list[t
             models = _models_in(types[0]) or models
         elif branch:
             models = branch
-        if types or not (branch or _is_type(part)):
+        if types or not (
+            branch or (isinstance(part, str) and (part.startswith(("literal[", "constrained-")) or part == "float"))
+        ):
             place.append(str(part))
     return ".".join(place), models
-
-
-def _is_type(part: Any) -> bool:
-    return isinstance(part, str) and (part.startswith(("literal[", "constrained-")) or part == "float")
 
 
 def _kind(model: type) -> tuple[Any, ...]:

@@ -14,7 +14,6 @@ from airflow.sdk import DAG, Param
 from barograph.plan.experiment import names
 from barograph.web import COMPARISON_DAG
 from barograph.web.dag_documentation import COMPARISON_DOCUMENTATION
-from dags.waiting import waiting_task
 from dags.wiring import (
     NEW,
     add_series_tasks,
@@ -24,6 +23,7 @@ from dags.wiring import (
     options_param,
     series_of,
     series_param,
+    waiting_task,
 )
 from inventory import TESTBEDS
 

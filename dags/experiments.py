@@ -12,7 +12,6 @@ from airflow.sdk import DAG, get_parsing_context
 from barograph.plan.experiment import Experiment, load, names
 from barograph.web import dag_id_of
 from barograph.web.dag_documentation import experiment_documentation
-from dags.waiting import waiting_task
 from dags.wiring import (
     NEW,
     add_series_tasks,
@@ -23,6 +22,7 @@ from dags.wiring import (
     limit_of,
     new_dag,
     series_of,
+    waiting_task,
 )
 
 

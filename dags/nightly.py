@@ -14,8 +14,17 @@ from airflow.sdk import DAG, Param, TaskGroup, get_parsing_context, task, teardo
 from barograph.nights.suite import LONGEST_H, Choice, Suite, load_suite, suite_names
 from barograph.web import NIGHT_DAGS
 from barograph.web.dag_documentation import suite_documentation
-from dags.waiting import waiting_task
-from dags.wiring import OF_RELEASE, QUICK, add_series_tasks, add_watcher, dags_of, limit_of, new_dag, result_of
+from dags.wiring import (
+    OF_RELEASE,
+    QUICK,
+    add_series_tasks,
+    add_watcher,
+    dags_of,
+    limit_of,
+    new_dag,
+    result_of,
+    waiting_task,
+)
 
 
 def form(suite: Suite) -> dict[str, Param]:

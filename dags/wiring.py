@@ -8,21 +8,26 @@ gets machines with Storm on them.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, Context, Param, RetryPolicy, setup, task, teardown
 from airflow.sdk import RetryDecision as Decision
+from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
+from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from barograph.errors import ExperimentError, blame_of, message_of
+from analysis.errors import SeriesInUse
+from barograph.errors import ExperimentError, InUse, blame_of, message_of
 from barograph.plan.durations import step_limit
 from barograph.plan.events.kind import LONGEST_S
-from barograph.plan.experiment import CHANGEABLE, DURATION_NAMES, LARGEST_SEED, Experiment
+from barograph.plan.experiment import CHANGEABLE, LARGEST_SEED, Experiment
 from barograph.web import RESULT_KEY
-from dags.waiting import waiting_task
 from inventory import TESTBEDS
 from inventory.testbed import FILE_ONLY_OPTIONS
 
@@ -42,14 +47,10 @@ log = logging.getLogger(__name__)
 class RetryByBlame(RetryPolicy):
     """Do not retry after a wrong request, a result, or somebody's request to end: it would not help."""
 
-    def evaluate(
-        self,
-        exception: BaseException,
-        try_number: int,  # noqa: ARG002 - Airflow's interface
-        max_tries: int,  # noqa: ARG002
-        context: Context | None = None,  # noqa: ARG002
-    ) -> Decision:
-        if not isinstance(exception, Exception) and not _is_time_limit(exception):
+    def evaluate(self, exception: BaseException, *_: Any, **__: Any) -> Decision:
+        from airflow.sdk.exceptions import AirflowTaskTimeout
+
+        if not isinstance(exception, Exception | AirflowTaskTimeout):
             return Decision.fail("somebody asked for the end")
         if (blame := blame_of(exception)) in ("configuration", "system_under_test"):
             return Decision.fail(f"{blame}: {message_of(exception)}")  # Airflow logs the reason alone
@@ -57,12 +58,6 @@ class RetryByBlame(RetryPolicy):
 
     def serialize(self) -> dict[str, Any]:
         return {}
-
-
-def _is_time_limit(error: BaseException) -> bool:
-    from airflow.sdk.exceptions import AirflowTaskTimeout
-
-    return isinstance(error, AirflowTaskTimeout)
 
 
 DEFAULTS: dict[str, Any] = {
@@ -79,18 +74,10 @@ OF_RELEASE: dict[str, Any] = {"pool": RELEASE_POOL, "retries": RELEASE_RETRIES}
 
 
 def new_dag(
-    dag_id: str,
-    title: str,
-    *,
-    form: dict[str, Param],
-    tags: list[str],
-    documentation: str,
-    schedule: str | None = None,
+    dag_id: str, title: str, *, form: dict[str, Param], tags: list[str], documentation: str, schedule: str | None = None
 ) -> DAG:
-    """Return a DAG that measures: one run at a time, and none for the past.
-
-    It has no time limit as a whole, for Airflow would skip the teardowns at its end: each of its tasks has one.
-    """
+    """Return a DAG that measures: one run at a time, and none for the past. It has no time limit as a whole, for
+    Airflow would skip the teardowns at its end: each of its tasks has one."""
     return DAG(
         dag_id=dag_id,
         description=title,
@@ -127,7 +114,12 @@ def experiment_form(experiment: Experiment) -> dict[str, Param]:
         " another",
     )  # fmt: skip
     testbed = Param(experiment.testbed.name, type="string", enum=list(TESTBEDS), title="Testbed")
-    durations = {name: _duration_param(name, getattr(experiment.durations, name)) for name in DURATION_NAMES}
+    durations = {}
+    for name, (title, description) in DURATION_LABELS.items():
+        durations[name] = Param(
+            getattr(experiment.durations, name), type="number", exclusiveMinimum=0, maximum=LONGEST_S, title=title,
+            description=description, section=DURATIONS_SECTION,
+        )  # fmt: skip
     first = {
         "variants": variants,
         "repetitions": repetitions,
@@ -159,14 +151,6 @@ DURATION_LABELS = {
     "after_floor_s": ("After an event, at least (s)", "From its zero; steadiness is tested from then on"),
     "horizon_s": ("After an event, at most (s)", "What is not steady by then has not converged"),
 }
-
-
-def _duration_param(name: str, default: float) -> Param:
-    title, description = DURATION_LABELS[name]
-    return Param(
-        default, type="number", exclusiveMinimum=0, maximum=LONGEST_S, title=title, description=description,
-        section=DURATIONS_SECTION,
-    )  # fmt: skip
 
 
 def changes_of(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,10 +196,8 @@ def series_of(opened: Path, ti: Any) -> str:
 
 
 def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
-    """Add every task after `series`, the task that returns a series' folder.
-
-    `experiment`: of these runs; None: any may be chosen in the form.
-    """
+    """Add every task after `series`, the task that returns a series' folder. `experiment`: of these runs; None: any may
+    be chosen in the form."""
 
     @setup
     @waiting_task(execution_timeout=limit_of("provision"))
@@ -321,18 +303,11 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
 class OnlyDeadWorkers(RetryByBlame):
     """Retry only after a killed process, which only Airflow knows of; errors from Python have been handled."""
 
-    def evaluate(
-        self,
-        exception: BaseException,  # noqa: ARG002 - Airflow's interface
-        try_number: int,  # noqa: ARG002
-        max_tries: int,  # noqa: ARG002
-        context: Context | None = None,  # noqa: ARG002
-    ) -> Decision:
+    def evaluate(self, *_: Any, **__: Any) -> Decision:
         return Decision.fail("a run that failed has been repeated already where that helps")
 
 
 def _limit_run(context: Context) -> None:
-    """Set the limit for the form's choices in place of the file's."""
     from barograph.series.series import read_series
 
     current: Any = context["task"]
@@ -355,3 +330,75 @@ def add_watcher(tasks: list[Any]) -> None:
 
     end: Any = watcher()
     tasks >> end
+
+
+# Waiting for something that another run uses: the testbed, or the night of a suite. A task tries again when the file of
+# that use is gone, and holds no slot of a worker until then: Airflow's triggerer watches the file.
+# docs/decisions/airflow_and_nights.md says why it is this and no pool.
+LOOK_S = 5.0
+# Then it tries all the same: the holder may be dead, or the night's deadline may have come.
+LONGEST_LOOK_S = 600.0
+NAMELESS_LOOK_S = 30.0  # where no file says that it is in use
+LONGEST_WAIT = timedelta(days=7)
+
+
+class FileGone(BaseTrigger):
+    """A trigger that fires when the file is gone, and after `limit_s` in any case; `path` "" names none."""
+
+    def __init__(self, path: str, limit_s: float = LONGEST_LOOK_S) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # Airflow's has no types
+        self.path, self.limit_s = path, limit_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return "dags.wiring.FileGone", {"path": self.path, "limit_s": self.limit_s}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        end_s = time.monotonic() + self.limit_s
+        while (not self.path or Path(self.path).exists()) and time.monotonic() < end_s:
+            await asyncio.sleep(min(LOOK_S, self.limit_s))
+        yield TriggerEvent({})  # type: ignore[no-untyped-call]
+
+
+class WaitingOperator(DecoratedOperator, PythonOperator):
+    """A Python task that is deferred where something is in use, and then starts again from its beginning."""
+
+    template_fields: Sequence[str] = PythonOperator.template_fields
+    template_fields_renderers: ClassVar[dict[str, str]] = dict(PythonOperator.template_fields_renderers)
+    custom_operator_name = "@waiting_task"
+
+    def __init__(
+        self, *, python_callable: Callable[..., Any], op_args: Sequence[Any], op_kwargs: Mapping[str, Any], **more: Any
+    ) -> None:
+        arguments: dict[str, Any] = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
+        super().__init__(kwargs_to_upstream=arguments, **arguments, **more)
+
+    def execute(self, context: Context) -> Any:
+        return self._attempt(context, time.time())
+
+    def execute_again(self, context: Context, event: object, since_s: float) -> Any:  # noqa: ARG002 - Airflow gives it
+        return self._attempt(context, since_s)
+
+    def _attempt(self, context: Context, since_s: float) -> Any:
+        try:
+            return super().execute(context)
+        except (InUse, SeriesInUse) as taken:
+            if time.time() - since_s > LONGEST_WAIT.total_seconds():
+                self._tell("step_failed", blame=blame_of(taken), message=message_of(taken))
+                raise
+            self._tell("message", text=f"waiting: {message_of(taken)}")
+            file = getattr(taken, "file", None)
+            trigger = FileGone("", NAMELESS_LOOK_S) if file is None else FileGone(str(file))
+            self.defer(trigger=trigger, method_name="execute_again", kwargs={"since_s": since_s})
+
+    def _tell(self, kind: str, **facts: str) -> None:
+        """Report to the log, and to the series' progress if it is opened by now."""
+        from barograph.series.progress import ProgressFile
+
+        log.info("%s", facts)
+        if series := self.op_kwargs.get("series"):
+            ProgressFile(Path(series)).tell(kind, **facts)
+
+
+def waiting_task(python_callable: Callable[..., Any] | None = None, **options: Any) -> TaskDecorator:
+    """Decorate like Airflow's `@task`, for a function that may raise InUse."""
+    return task_decorator_factory(python_callable, decorated_operator_class=WaitingOperator, **options)

@@ -53,7 +53,13 @@ def main(arguments: list[str]) -> int:
     try:
         return _execute(Path(arguments[0]), int(arguments[1]))
     finally:
-        _end_log()
+        # Python would retry at exit to write what could not be written, and fail with another exit code.
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                with Path(os.devnull).open("wb") as nowhere:
+                    os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _execute(series_dir: Path, parent_pid: int) -> int:
@@ -86,7 +92,11 @@ def _execute(series_dir: Path, parent_pid: int) -> int:
         code = _tell_failure(progress, failure)
     elif code == INTERRUPTED_EXIT:
         progress.tell("interrupted")
-    _store(series_dir, begun_s)
+    is_announced = any(line.get("sent", True) for line in lines_since(series_dir, "report", begun_s))
+    try:
+        (store if is_announced else finish)(series_dir, message_writer(series_dir))
+    except Exception as error:  # noqa: BLE001 - the files stay in the spool
+        _log(error)
     if release_failure is not None and code == 0:
         progress.tell("failed", blame=release_failure.blame, message=message_of(release_failure))
         return EXIT_CODES[release_failure.blame]
@@ -98,10 +108,8 @@ def _execute(series_dir: Path, parent_pid: int) -> int:
 
 
 def measure(series_dir: Path) -> bool:
-    """Do every run that is left, beginning with taking machines; a run that fails does not stop the others.
-
-    Returns whether every run is complete; the series' progress says why one is not.
-    """
+    """Do every run that is left, beginning with taking machines; a run that fails does not stop the others. Returns
+    whether every run is complete; the series' progress says why one is not."""
     series = read_series(series_dir)
     if series.lacks_report_alone():
         return True
@@ -188,16 +196,6 @@ def _log(error: Exception) -> None:
         traceback.print_exception(error)
 
 
-def _end_log() -> None:
-    """Discard output that could not be written: Python would retry at exit and fail with another exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            with Path(os.devnull).open("wb") as nowhere:
-                os.dup2(nowhere.fileno(), stream.fileno())
-
-
 def _release(series_dir: Path) -> NotReleased | None:
     """Release the machines, uninterruptibly, and return what could not be released. Do nothing where another execution
     has the series."""
@@ -216,16 +214,6 @@ def _release(series_dir: Path) -> NotReleased | None:
         for number, handler in zip((signal.SIGINT, signal.SIGTERM), hold_before, strict=True):
             signal.signal(number, handler)
     return None
-
-
-def _store(series_dir: Path, begun_s: float) -> None:
-    """Send everything and list the series in the index; after the report's announcement only the last log lines are
-    missing."""
-    is_announced = any(line.get("sent", True) for line in lines_since(series_dir, "report", begun_s))
-    try:
-        (store if is_announced else finish)(series_dir, message_writer(series_dir))
-    except Exception as error:  # noqa: BLE001 - the files stay in the spool
-        _log(error)
 
 
 if __name__ == "__main__":

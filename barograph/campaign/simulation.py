@@ -3,12 +3,20 @@
 Simulated machines belong to nobody and each run has a separate clock, so runs do not disturb one another and need no
 cleaning between them. Each run has a process that ends with it: a policy that hangs does not slow later runs. The disks
 of a run's machines are always removed.
+
+A cell of a campaign in memory is one experiment with the labels that tell it from the others, in the folder of a
+series, which `barograph report`, `sql`, `replay` and `bundle` accept. It needs no lease, since machines in memory have
+no owner. A file marks it as over; if it failed, or has no such file, its complete runs stay and the others are
+repeated.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import shutil
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,11 +25,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from analysis.errors import RecordError
+from analysis.record.files import SeriesPaths, is_complete, read_json, write_json_atomic
 from barograph.campaign.steps import attempt_next_run, is_too_late, message_writer, runs_of_execution
 from barograph.errors import Interrupted, blame_of, message_of
 from barograph.machines.series_lease import keep_alive, prolong, saved_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import step_limit
+from barograph.plan.experiment import Experiment
 from barograph.pool import Death, ProcessPool, cores
 from barograph.run.context import Silence, simulated_context
 from barograph.run.simulated_cluster import CLUSTER, SimulatedCluster, attempt_isolated
@@ -29,7 +40,7 @@ from barograph.series.interruption import is_stopped, step
 from barograph.series.progress import ProgressFile
 from barograph.series.results import send_now
 from barograph.series.run_record import Listener
-from barograph.series.series import Series
+from barograph.series.series import Series, keep_traces, trace_contents, write_series
 from barograph.settings import cluster_dir
 
 log = logging.getLogger(__name__)
@@ -164,7 +175,6 @@ def simulate_cells(
 
 
 def _attempt(job: SimulatedRun) -> SimulationFailure | None:
-    """Attempt the run, in a separate process."""
     if is_too_late(job.series):
         return None
     try:
@@ -212,9 +222,7 @@ class Milestones:
 
 def simulate_series(series_dir: Path) -> bool:
     """Do every run that this execution of the series has to do, except those for which the deadline leaves no time.
-
-    Returns whether every run is complete; the series' progress says why one is not. Raises Interrupted.
-    """
+    Returns whether every run is complete; the series' progress says why one is not. Raises Interrupted."""
     runs = runs_of_execution(series_dir)
     under_way, failures = set(runs), list[SimulationFailure]()
     with step(series_dir) as series, _kept_lease(series, len(runs)), simulation_pool(min(cores(), len(runs))) as pool:
@@ -243,3 +251,64 @@ def _kept_lease(series: Series, runs: int) -> Iterator[None]:
     with keep_alive(series, max(runs, 1) * step_limit("run", series.experiment).seconds):
         prolong(series, series.experiment.lease_minutes)
         yield
+
+
+OUTCOME_FILE = "point.json"
+
+
+def open_cell(folder: Path, experiment: Experiment, facts: Mapping[str, Any], kept_in: Path | None = None) -> Series:
+    """Open a cell: keep the complete runs of an earlier execution, and remove the folder of another experiment.
+    `facts`: those of the campaign and the cell's labels, for its document. `kept_in`: the series that has the traces
+    which its events follow."""
+    if _is_of_other_experiment(folder, experiment):
+        shutil.rmtree(folder, ignore_errors=True)
+    (folder / OUTCOME_FILE).unlink(missing_ok=True)
+    SeriesPaths(folder).runs.mkdir(parents=True, exist_ok=True)
+    keep_traces(folder, trace_contents(experiment, kept_in))
+    return write_series(folder, experiment, time.time(), facts)
+
+
+def _is_of_other_experiment(folder: Path, experiment: Experiment) -> bool:
+    """Return False where no document names the experiment: the folder's name has the experiment's digest."""
+    try:
+        document = read_json(SeriesPaths(folder).series_json)["spec"]
+    except (RecordError, KeyError):
+        return False
+    return bool(document != json.loads(json.dumps(experiment.as_data())))
+
+
+def end_cell(folder: Path, failures: Sequence[SimulationFailure]) -> None:
+    """Mark the cell as over. Raises OSError where its folder cannot be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json_atomic(folder / OUTCOME_FILE, {"v": 1, "failures": [each.as_data() for each in failures]})
+    for each in failures:
+        if each.trace:
+            (folder / "failure.txt").write_text(each.trace, encoding="utf-8")
+
+
+def failures_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the failures of a cell that is over."""
+    try:
+        return list(read_json(folder / OUTCOME_FILE)["failures"])
+    except RecordError:
+        return []
+
+
+def state_of(folder: Path) -> str:
+    """Return `complete`, `failed` (one of its runs failed), or `missing`, also where it was cut short."""
+    if not (folder / OUTCOME_FILE).is_file():
+        return "missing"
+    return "failed" if failures_of(folder) else "complete"
+
+
+def link_runs_of_cells(root: Path, cells: Mapping[str, Path]) -> dict[str, str]:
+    """Link every complete run of the cells in `runs/` of a folder that is analysed as one, as `<cell>.<run>`; return
+    the cell of each link."""
+    links = {}
+    for cell, folder in cells.items():
+        for run in sorted(SeriesPaths(folder).runs.glob("*")):
+            if is_complete(run):
+                name = f"{cell}.{run.name}"
+                (SeriesPaths(root).runs / name).symlink_to(os.path.relpath(run, SeriesPaths(root).runs), True)
+                links[name] = cell
+    return links

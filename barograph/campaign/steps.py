@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from analysis.errors import SeriesInUse
+from barograph.compare import stopping
 from barograph.errors import (
     BarographError,
     CapacityError,
@@ -41,10 +41,8 @@ log = logging.getLogger(__name__)
 
 
 def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | None = None) -> str | None:
-    """Attempt a run and return its id, None if none was left. Raises what made the run fail.
-
-    `run`: the run to attempt; None: the next of the plan.
-    """
+    """Attempt a run and return its id, None if none was left. Raises what made the run fail. `run`: the run to attempt;
+    None: the next of the plan."""
     run = run or series.next_run()
     if run is None:
         return None
@@ -52,14 +50,29 @@ def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | N
         if attempt > 1:
             holdings.require_one_more(series)
         try:
-            _attempt(series, context, run)
+            folder = series.run_folder(run.run_id)
+            try:
+                number = set_attempt_aside(folder, series.attempts)
+                context.clock.restart()
+                record = RunRecord(folder, context.clock, context.listener)
+                record.begin(run, _run_facts(series, context, run), number)
+                measure(context, run, record, last=series.is_last(run))
+            except OSError as error:
+                if blame_of(error) == "capacity":
+                    raise DiskFull(message_of(error)) from error
+                raise
         except Interrupted:
             context.listener.tell("run_ended", run_id=run.run_id, status="incomplete")
             raise
         except Exception as error:
             log.warning("run %s: %s: %s", run.run_id, blame_of(error), message_of(error))
-            is_repeated = _is_temporary(error) and attempt < durations.RUN_ATTEMPTS and context.cluster.make_whole()
-            _tell_failure(context, run, error, is_repeated)
+            is_repeated = (
+                (blame_of(error) == "infrastructure" or isinstance(error, CapacityError))
+                and attempt < durations.RUN_ATTEMPTS
+                and context.cluster.make_whole()
+            )
+            facts = {"run_id": run.run_id, "blame": blame_of(error), "message": message_of(error), "again": is_repeated}
+            context.listener.tell("run_failed", **facts)
             if not is_repeated:
                 raise
         else:
@@ -67,26 +80,6 @@ def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | N
             context.listener.tell("run_ended", run_id=run.run_id, status="complete")
             return run.run_id
     return None  # pragma: no cover - the last attempt returns or raises
-
-
-def _is_temporary(error: Exception) -> bool:
-    """Return whether machines or a network failed, the run is invalid, or machines that boot at an event were
-    unavailable."""
-    return blame_of(error) == "infrastructure" or isinstance(error, CapacityError)
-
-
-def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> None:
-    folder = series.run_folder(run.run_id)
-    try:
-        number = set_attempt_aside(folder, series.attempts)
-        context.clock.restart()
-        record = RunRecord(folder, context.clock, context.listener)
-        record.begin(run, _run_facts(series, context, run), number)
-        measure(context, run, record, last=series.is_last(run))
-    except OSError as error:
-        if blame_of(error) == "capacity":
-            raise DiskFull(message_of(error)) from error
-        raise
 
 
 def _run_facts(series: Series, context: SeriesContext, run: PlannedRun) -> Mapping[str, Any]:
@@ -110,11 +103,6 @@ def _run_facts(series: Series, context: SeriesContext, run: PlannedRun) -> Mappi
         "missing": [],
         **({"date_s": time.time()} if is_simulated(series.experiment) else {}),
     }
-
-
-def _tell_failure(context: SeriesContext, run: PlannedRun, error: Exception, again: bool) -> None:
-    facts = {"run_id": run.run_id, "blame": blame_of(error), "message": message_of(error), "again": again}
-    context.listener.tell("run_failed", **facts)
 
 
 class NothingMeasured(BarographError):
@@ -145,10 +133,8 @@ class NoRunDue(BarographError):
 
 
 def require_runs(series_dir: Path) -> None:
-    """Raise NoRunDue where no machines are needed: no run is left, or none would end before the deadline.
-
-    A run that this execution has begun may have been cleared since: it is repeated.
-    """
+    """Raise NoRunDue where no machines are needed: no run is left, or none would end before the deadline. A run that
+    this execution has begun may have been cleared since: it is repeated."""
     series = read_series(series_dir)
     if not series.missing_runs() and not series.current_attempts():
         raise NoRunDue("everything is measured")
@@ -157,38 +143,41 @@ def require_runs(series_dir: Path) -> None:
 
 
 def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) -> str | None:
-    """Do a run and return its id, None where none is left. Raises NoRunDue where one is left and not begun.
-
-    It is the next run of the plan, whatever `run_id`: tasks of runs may come in any order, runs may not (blocks are
-    compared). `again`: repeat the run of that id if it had its record before its machines were taken; the old record is
-    stored among the attempts.
-    """
-    with step(series_dir) as series, _kept_machines(series), send_afterwards(series_dir, message_writer(series_dir)):
-        _check_stopping(series)  # complete an analysis that was cut short before the next block
+    """Do a run and return its id, None where none is left. Raises NoRunDue where one is left and not begun. It is the
+    next run of the plan, whatever `run_id`: tasks of runs may come in any order, runs may not (blocks are compared).
+    `again`: repeat the run of that id if it had its record before its machines were taken; the old record is stored
+    among the attempts."""
+    with (
+        step(series_dir) as series,
+        # Also while a run's records are analysed or sent, which may take longer.
+        keep_alive(series, durations.step_limit("run", series.experiment).seconds),
+        send_afterwards(series_dir, message_writer(series_dir)),
+    ):
+        stopping.check_after_run(series)  # complete an analysis that was cut short before the next block
         run = (_repeated_run(series, run_id) if again else None) or _next_run(series, run_id)
         if run is None:
             return None
         holdings.require_one_more(series)
         prolong(series, series.experiment.lease_minutes)
         context = context_of(series)
-        _require_whole(context)
+        if not context.cluster.make_whole():  # every remaining run would fail, on machines that cost money
+            raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
         try:
-            with _stopping_check(series):
-                return attempt_next_run(series, context, run)
+            try:
+                name = attempt_next_run(series, context, run)
+            except Exception:  # no interruption
+                stopping.check_after_run(series)
+                raise
+            stopping.check_after_run(series)  # the run may have ended a block
+            return name
         finally:
             if not hold.is_lost(series.folder):  # else the progress file belongs to another execution
                 context.listener.tell("money", **holdings.usage_so_far(series))
 
 
-def _kept_machines(series: Series) -> AbstractContextManager[None]:
-    """Keep the lease alive also while a run's records are analysed or sent, which may take longer."""
-    return keep_alive(series, durations.step_limit("run", series.experiment).seconds)
-
-
 def _repeated_run(series: Series, run_id: str | None) -> PlannedRun | None:
     """Return the run to repeat; None where it has no record, or one made on these machines: where many are cleared at
-    once, the task of another run may have done this one.
-    """
+    once, the task of another run may have done this one."""
     lease = saved_lease(series.folder)
     run = next((run for run in series.plan() if run.run_id == run_id), None)
     if run is None or lease is None or not series.was_complete(run, lease.acquired_s):
@@ -207,24 +196,6 @@ def _next_run(series: Series, run_id: str | None) -> PlannedRun | None:
     return run
 
 
-@contextmanager
-def _stopping_check(series: Series) -> Iterator[None]:
-    """Check after the block, unless it is interrupted, whether to stop the series: the run may have ended a block."""
-    try:
-        yield
-    except Exception:
-        _check_stopping(series)
-        raise
-    _check_stopping(series)
-
-
-def _check_stopping(series: Series) -> None:
-    """Stop the series where its comparison is already certain."""
-    from barograph.compare.stopping import check_after_run
-
-    check_after_run(series)
-
-
 def is_too_late(series: Series) -> bool:
     """Return whether a night's deadline has passed: a run not begun then is no failure, and is reported once."""
     reason, progress = too_late(series, time.time()), ProgressFile(series.folder)
@@ -232,12 +203,6 @@ def is_too_late(series: Series) -> bool:
         progress.tell("deadline", reason=reason)
         progress.tell("message", text=reason)
     return bool(reason)
-
-
-def _require_whole(context: SeriesContext) -> None:
-    """Raise MachineLost where every remaining run would fail, one after the other, on machines that cost money."""
-    if not context.cluster.make_whole():
-        raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
 
 
 def message_writer(series_dir: Path) -> Say:
@@ -248,41 +213,33 @@ def message_writer(series_dir: Path) -> Say:
 def analyse(series_dir: Path) -> Path:
     """Analyse the series and return the report's path. Raises NothingMeasured where no run has a record; the execution
     then ends."""
+    from analysis import compare
+    from analysis.compare.question import is_comparison
+    from analysis.record import wall_time
+
     try:
-        return _analyse(series_dir)
+        with step(series_dir) as series:
+            if not any((series.folder / "runs").glob("*/run.json")):
+                notices = lines_since(series.folder, "deadline", series.opened_s)
+                raise (NothingBeforeDeadline if notices else NothingMeasured)(
+                    f"series {series.series_id} has no record yet"
+                )
+            holdings.write_money(series)
+            ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
+            begin_s = time.time()
+            path = analyse_results(series.folder, message_writer(series_dir))
+            end_s = time.time()
+            # A comparison's page once more, now with its wall time, which includes this analysis.
+            if is_comparison(series.folder) and not is_simulated(series.experiment):
+                wall_time.write_wall_time(series.folder, stopping.wall_time(series, end_s, end_s - begin_s))
+                if compare.is_written(series.folder):
+                    compare.write(series.folder)
+            return path
     except SeriesInUse:
         raise
     except Exception:
         store(series_dir, message_writer(series_dir))
         raise
-
-
-def _analyse(series_dir: Path) -> Path:
-    with step(series_dir) as series:
-        if not any((series.folder / "runs").glob("*/run.json")):
-            notices = lines_since(series.folder, "deadline", series.opened_s)
-            raise (NothingBeforeDeadline if notices else NothingMeasured)(
-                f"series {series.series_id} has no record yet"
-            )
-        holdings.write_money(series)
-        ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
-        begin_s = time.time()
-        path = analyse_results(series.folder, message_writer(series_dir))
-        _note_time(series, begin_s, time.time())
-        return path
-
-
-def _note_time(series: Series, begin_s: float, end_s: float) -> None:
-    """Write a comparison's page once more, now with its wall time, which includes this analysis."""
-    from analysis import compare
-    from analysis.compare.question import is_comparison
-    from analysis.record import wall_time
-    from barograph.compare import stopping
-
-    if is_comparison(series.folder) and not is_simulated(series.experiment):  # simulated time is no wall time
-        wall_time.write_wall_time(series.folder, stopping.wall_time(series, end_s, end_s - begin_s))
-        if compare.is_written(series.folder):
-            compare.write(series.folder)
 
 
 def announce(series_dir: Path, report: Path) -> None:

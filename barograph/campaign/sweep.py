@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.pipeline import analyse_sweep
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.sweep_record import OTHER_CODE, PREFIX, SWEEP_FILE
-from barograph.campaign import cells
-from barograph.campaign.simulation import SimulationFailure
+from barograph.campaign.simulation import SimulationFailure, link_runs_of_cells, state_of
 from barograph.errors import Say
 from barograph.plan.blocks import stamp
 from barograph.plan.sweep import Sweep, SweepPoint, sweep_digest
 from barograph.series.provenance import code_of_today, code_words, is_of_code
 from barograph.series.results import avro_jars, results, results_of
 from barograph.series.run_record import read_run
+from barograph.series.series import new_folder
 from barograph.settings import results_root, spark_master
 
 
@@ -36,7 +37,7 @@ class SweepFolder:
 
     def missing(self) -> tuple[SweepPoint, ...]:
         """Return the points that are not complete: they were not begun, cut short, or a run of them failed."""
-        return tuple(point for point in self.points if cells.state_of(self.of(point)) != "complete")
+        return tuple(point for point in self.points if state_of(self.of(point)) != "complete")
 
     @property
     def report(self) -> Path:
@@ -60,44 +61,33 @@ def open_sweep(sweep: Sweep, points: Sequence[SweepPoint], *, new: bool) -> Swee
     candidates = sorted(parent.glob(f"{PREFIX}*-{digest}/{SWEEP_FILE}"))
     if candidates and not new:
         return SweepFolder(candidates[-1].parent, tuple(points))
-    folder = SweepFolder(_new_folder(parent, digest, time.time()), tuple(points))
-    write_json_atomic(folder.root / SWEEP_FILE, _document(sweep, points))
-    return folder
-
-
-def _new_folder(above: Path, digest: str, now_s: float) -> Path:
-    folder = above / f"{PREFIX}{stamp(now_s)}-{digest}"
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:  # twice within one second
-        return _new_folder(above, digest, now_s + 1)
-    return folder
-
-
-def _document(sweep: Sweep, points: Sequence[SweepPoint]) -> dict[str, Any]:
+    folder = SweepFolder(
+        new_folder(lambda at_s: parent / f"{PREFIX}{stamp(at_s)}-{digest}", time.time()), tuple(points)
+    )
     first = points[0].experiment
-    return {
-        "v": 1,
-        "experiment": sweep.name,
-        "title": first.title,
-        "opened_s": time.time(),
-        "variants": list(dict.fromkeys(each.name for point in points for each in point.experiment.variants)),
-        "events": _events(points),
-        "axes": [axis.as_data() for axis in sweep.axes],
-        "points": [{"point_id": point.point_id, "values": dict(point.values)} for point in points],
-    }
-
-
-def _events(points: Sequence[SweepPoint]) -> dict[str, str]:
-    """Return the events in words, by id; events that differ among points are named by their kind."""
     kinds_of_events: dict[str, dict[str, str]] = {}
-    for point in points:
-        for place, event in enumerate(point.experiment.events, start=1):
+    for each in points:
+        for place, event in enumerate(each.experiment.events, start=1):
             kinds_of_events.setdefault(f"e{place}", {})[event.words()] = event.kind.replace("_", " ")
-    return {
-        event_id: next(iter(kinds)) if len(kinds) == 1 else f"{' or '.join(dict.fromkeys(kinds.values()))}, as swept"
-        for event_id, kinds in kinds_of_events.items()
-    }
+    write_json_atomic(
+        folder.root / SWEEP_FILE,
+        {
+            "v": 1,
+            "experiment": sweep.name,
+            "title": first.title,
+            "opened_s": time.time(),
+            "variants": list(dict.fromkeys(each.name for point in points for each in point.experiment.variants)),
+            "events": {
+                event_id: next(iter(kinds))
+                if len(kinds) == 1
+                else f"{' or '.join(dict.fromkeys(kinds.values()))}, as swept"
+                for event_id, kinds in kinds_of_events.items()
+            },
+            "axes": [axis.as_data() for axis in sweep.axes],
+            "points": [{"point_id": point.point_id, "values": dict(point.values)} for point in points],
+        },
+    )
+    return folder
 
 
 def link_runs(folder: SweepFolder) -> int:
@@ -105,7 +95,7 @@ def link_runs(folder: SweepFolder) -> int:
     runs = SeriesPaths(folder.root).runs
     shutil.rmtree(runs, ignore_errors=True)
     runs.mkdir()
-    return len(cells.link_runs(folder.root, {f"{point.number:05d}": folder.of(point) for point in folder.points}))
+    return len(link_runs_of_cells(folder.root, {f"{point.number:05d}": folder.of(point) for point in folder.points}))
 
 
 def update_document(
@@ -114,11 +104,9 @@ def update_document(
     others: Mapping[str, int],
     today: Mapping[str, Any],
 ) -> None:
-    """Write the failures of each point and the code into `sweep.json`, for the report and the ledger.
-
-    `latest`: by the point's id, failures of this execution. It has attempted every point that was not complete; a
-    point's folder may lack its failures, as on a full disk. `others`: see `runs_of_other_code`.
-    """
+    """Write the failures of each point and the code into `sweep.json`, for the report and the ledger. `latest`: by the
+    point's id, failures of this execution. It has attempted every point that was not complete; a point's folder may
+    lack its failures, as on a full disk. `others`: see `runs_of_other_code`."""
     rows = [
         {"point": point.number, "values": dict(point.values), **failure.as_data()}
         for point in folder.points
@@ -132,8 +120,6 @@ def update_document(
 def write_report(folder: SweepFolder, say: Say) -> Path | None:
     """Write the report and return its path; None where no run is complete. If results go to a bucket, so do the page
     and its files; the points' records stay here, where they can be simulated again."""
-    from analysis.pipeline import analyse_sweep
-
     if not (number := link_runs(folder)):
         say("no run is complete: there is nothing to draw")
         return None

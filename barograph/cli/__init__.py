@@ -1,7 +1,7 @@
 """The command line: its commands, and the one place where errors become a line and an exit code.
 
-A command's file has its arguments (`add_arguments`) beside what it does (`execute`). Only the file of the chosen
-command is imported: a mistyped option must not wait for Spark or Airflow.
+The file of command `x` has its arguments (`add_x_arguments`) beside what it does (`execute_x`). Only that file is
+imported: a mistyped option must not wait for Spark or Airflow.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ COMMANDS = {
     "nightly": ("barograph.cli.nightly", "measure a suite for a night and say what got worse"),
     "bisect": ("barograph.cli.bisect", "find the commit that made a number worse"),
     "claims": ("barograph.cli.claims", "show what the papers state and what was measured"),
-    "ablate": ("barograph.cli.ablate", "show what Stela's variants would have decided in a series"),
-    "read": ("barograph.cli.read", "turn other people's logs into a series, for `report`"),
+    "ablate": ("barograph.cli.replay", "show what Stela's variants would have decided in a series"),
+    "read": ("barograph.cli.report", "turn other people's logs into a series, for `report`"),
     "sql": ("barograph.cli.sql", "query the tables of analysed series in Spark SQL"),
-    "graph": ("barograph.cli.graph", "write what the tasks of a run sent each other as a METIS graph file"),
+    "graph": ("barograph.cli.partition", "write what the tasks of a run sent each other as a METIS graph file"),
     "bundle": ("barograph.cli.bundle", "pack a series or a run so that others can make its results again"),
     "list": ("barograph.cli.experiments", "list the experiments"),
-    "check": ("barograph.cli.check", "say whether experiments can run here and what they may cost"),
-    "setup": ("barograph.cli.setup", "build everything that experiments need"),
+    "check": ("barograph.cli.experiments", "say whether experiments can run here and what they may cost"),
+    "setup": ("barograph.cli.experiments", "build everything that experiments need"),
     "ui": ("barograph.cli.ui", "serve Airflow's pages on this machine only (127.0.0.1)"),
     "calibrate": ("barograph.cli.calibrate", "fit the simulator's costs to real series, and judge them on others"),
     "reap": ("barograph.cli.reap", "release machines that dead runs have left"),
@@ -51,7 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     keep_exit_codes()
     try:
-        options = _options(words)
+        top = parser(words[:1])
+        if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+            suggestions = "".join(
+                f"did you mean {name}? " for name in difflib.get_close_matches(words[0], COMMANDS, n=1)
+            )
+            top.error(f"{words[0]!r} is not a command; {suggestions}`barograph --help` lists them")
+        options, surplus = top.parse_known_args(words)
+        if surplus:
+            options.error(f"unrecognized arguments: {' '.join(surplus)}")
         code: int = options.execute(options)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -61,18 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
         return explain(error)
     return code
-
-
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    """Parse the words. Exits with 2 and the usage of the intended command where they are wrong."""
-    top = parser(words[:1])
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        suggestions = "".join(f"did you mean {name}? " for name in difflib.get_close_matches(words[0], COMMANDS, n=1))
-        top.error(f"{words[0]!r} is not a command; {suggestions}`barograph --help` lists them")
-    options, surplus = top.parse_known_args(words)
-    if surplus:
-        options.error(f"unrecognized arguments: {' '.join(surplus)}")
-    return options
 
 
 def parser(complete: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
@@ -85,8 +81,8 @@ def parser(complete: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentPars
         command = table.add_parser(name, help=purpose, description=purpose)
         if name in complete:
             code = import_module(module)
-            code.add_arguments(command)
-            command.set_defaults(execute=code.execute, error=command.error)
+            getattr(code, f"add_{name}_arguments")(command)
+            command.set_defaults(execute=getattr(code, f"execute_{name}"), error=command.error)
     return top
 
 
@@ -94,12 +90,8 @@ def explain(error: Exception) -> int:
     """Print the error that ends a command, or a part of one, on standard error, and return its exit code."""
     blame, message = blame_of(error), message_of(error)
     if blame == "harness":
-        message = f"{message} (traceback: {_keep_traceback()})"
+        with tempfile.NamedTemporaryFile("w", prefix="barograph-", suffix=".traceback", delete=False) as file:
+            file.write(traceback.format_exc())
+        message = f"{message} (traceback: {Path(file.name)})"
     print(f"{blame.replace('_', ' ')}: {message}", file=sys.stderr)
     return EXIT_CODES[blame]
-
-
-def _keep_traceback() -> Path:
-    with tempfile.NamedTemporaryFile("w", prefix="barograph-", suffix=".traceback", delete=False) as file:
-        file.write(traceback.format_exc())
-    return Path(file.name)

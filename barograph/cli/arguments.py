@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from analysis.record.files import require_writable
 from barograph.errors import ExperimentError
 
 TESTBED = "local, simulated, ec2, emulab or existing, instead of the experiment's (docs/testbeds.md)"
@@ -16,15 +17,12 @@ TESTBED = "local, simulated, ec2, emulab or existing, instead of the experiment'
 
 def add_changes(command: argparse.ArgumentParser) -> None:
     """Add the options that differ from the experiment's file."""
-    command.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
-    command.add_argument(
-        "--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's"
-    )
-    command.add_argument(
-        "--seed", type=int, metavar="N",
-        help="of the order of runs in their blocks and of the sources' texts, instead of the experiment's",
-    )  # fmt: skip
-    command.add_argument("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
+    add = command.add_argument
+    add("--variants", type=comma_separated, metavar="A,B", help="only these variants")
+    add("--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's")
+    add("--seed", type=int, metavar="N",
+        help="of the order of runs in their blocks and of the sources' texts, instead of the experiment's")  # fmt: skip
+    add("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
     add_testbed(command)
 
 
@@ -42,11 +40,11 @@ def changes_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def add_testbed(command: argparse.ArgumentParser) -> None:
     """Add `--testbed` and its `--option`s."""
-    command.add_argument("--testbed", metavar="NAME", help=TESTBED)
-    command.add_argument(
-        "--option", type=key_value, action="append", default=[], metavar="KEY=VALUE",
-        help="an option of the testbed, before those of the experiment; the value is YAML: 5, word, [a, b]",
-    )  # fmt: skip
+    add = command.add_argument
+    add("--testbed", metavar="NAME", help=TESTBED)
+    add("--option", type=key_value, action="append", default=[], metavar="KEY=VALUE",
+        help="an option of the testbed, before those of the experiment; the value is YAML: 5, word, [a,"
+        " b]")  # fmt: skip
 
 
 def add_testbed_choice(command: argparse.ArgumentParser) -> None:
@@ -68,8 +66,6 @@ def jobs_of(options: argparse.Namespace) -> int:
 
 def require_writable_into(into: Path) -> None:
     """Raise ExperimentError, before anything is computed, where `--into` names a file that cannot be written."""
-    from analysis.record.files import require_writable
-
     try:
         if not into.absolute().parent.is_dir():
             raise ExperimentError(f"--into is {into}; its folder is not there")
@@ -93,16 +89,6 @@ def _known_testbed(name: str) -> str:
     if name not in TESTBEDS:
         raise argparse.ArgumentTypeError(f"{name!r} is no testbed; known: {', '.join(TESTBEDS)}")
     return name
-
-
-def add_renamed(command: argparse.ArgumentParser, old: str, new: str) -> None:
-    """Make the option `old` an error that names `new`, its current name."""
-
-    class Renamed(argparse.Action):
-        def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
-            parser.error(f"{old} is called {new} now")
-
-    command.add_argument(old, action=Renamed, nargs="?", help=argparse.SUPPRESS)
 
 
 def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:

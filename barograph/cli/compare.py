@@ -20,7 +20,7 @@ from analysis.metrics.definitions import metric
 from analysis.numerals import MISSING, change, number
 from analysis.record import wall_time
 from analysis.record.files import read_json
-from barograph.cli.arguments import add_renamed, add_testbed, comma_separated, testbed_options
+from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.preparation import prepare_series
 from barograph.cli.terminal import line_printer, stdout_console
@@ -30,39 +30,26 @@ from barograph.compare.request import ComparisonRequest, comparison_request, pla
 from barograph.series.series import Series
 
 
-def add_arguments(compare: argparse.ArgumentParser) -> None:
+def add_compare_arguments(compare: argparse.ArgumentParser) -> None:
     side = "a branch, tag or commit of this repository, or the YAML file of a scheduler (docs/comparing.md)"
-    compare.add_argument("a", metavar="A", help=side)
-    compare.add_argument("b", metavar="B", help="the same; the answer is about B against A")
-    compare.add_argument("--experiment", required=True, metavar="FAMILY/NAME", help="see `barograph list`")
-    compare.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
-    compare.add_argument(
-        "--topology", metavar="NAME", help="of several only this one; `all` is the cluster (default: each of them)"
-    )
-    compare.add_argument(
-        "--blocks",
-        type=int,
-        metavar="N",
-        help="at least 3 (default: the experiment's repetitions, or 3); not with --until-certain",
-    )
-    compare.add_argument(
-        "--until-certain", action="store_true", help="add blocks until they find --goal or rule it out"
-    )
-    compare.add_argument(
-        "--goal", dest="goal_percent", type=float, default=5.0, metavar="PERCENT",
-        help="the difference that must not be overlooked (default 5)",
-    )  # fmt: skip
-    compare.add_argument(
-        "--budget", metavar="LIMIT", help="limit of --until-certain: '20 blocks' (default), 2h, 90min, '$5'"
-    )
+    add = compare.add_argument
+    add("a", metavar="A", help=side)
+    add("b", metavar="B", help="the same; the answer is about B against A")
+    add("--experiment", required=True, metavar="FAMILY/NAME", help="see `barograph list`")
+    add("--variants", type=comma_separated, metavar="A,B", help="only these variants")
+    add("--topology", metavar="NAME", help="of several only this one; `all` is the cluster (default: each of them)")
+    add("--blocks", type=int, metavar="N",
+        help="at least 3 (default: the experiment's repetitions, or 3); not with --until-certain")  # fmt: skip
+    add("--until-certain", action="store_true", help="add blocks until they find --goal or rule it out")
+    add("--goal", dest="goal_percent", type=float, default=5.0, metavar="PERCENT",
+        help="the difference that must not be overlooked (default 5)")  # fmt: skip
+    add("--budget", metavar="LIMIT", help="limit of --until-certain: '20 blocks' (default), 2h, 90min, '$5'")
     add_testbed(compare)
-    add_renamed(compare, "--policies", "--variants")
-    add_renamed(compare, "--repetitions", "--blocks")
-    compare.add_argument("--new", action="store_true", help="begin a new series even where one is unfinished")
-    compare.add_argument("--rebuild", action="store_true", help="build both sides again, even what failed to build")
+    add("--new", action="store_true", help="begin a new series even where one is unfinished")
+    add("--rebuild", action="store_true", help="build both sides again, even what failed to build")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_compare(options: argparse.Namespace) -> int:
     request = comparison_request({**vars(options), "options": testbed_options(options.option)})
     return compare(request, stdout_console(), new=options.new, rebuild=options.rebuild)
 
@@ -121,31 +108,16 @@ def show_comparison(series_dir: Path, console: Console) -> None:
     table = _table(result, console.width)
     if table.row_count:
         console.print(table)
-    for line in _lines(series_dir, result):
-        say(line)
-
-
-def _lines(series_dir: Path, result: Mapping[str, Any]) -> list[str]:
     lines = [str(result["sentence"])]
     if (sufficiency := record.sufficiency(series_dir)) is not None:
         lines.append(f"stopped after {sufficiency['blocks']} blocks ({sufficiency['why']}): {sufficiency['said']}")
     if (took := wall_time.read_wall_time(series_dir)) is not None:
         lines.append(f"time: {wall_time.wall_time_line(took)}")
-    return [*lines, f"comparison: {series_dir / PAGE}"]
+    for line in [*lines, f"comparison: {series_dir / PAGE}"]:
+        say(line)
 
 
-COLUMNS = (
-    "variant",
-    "metric",
-    "event",
-    "A",
-    "B",
-    "B against A [95 %]",
-    "floor",
-    "p",
-    "blocks",
-    "verdict",
-)
+COLUMNS = ("variant", "metric", "event", "A", "B", "B against A [95 %]", "floor", "p", "blocks", "verdict")
 OPTIONAL_IF_EQUAL = ("variant", "event", "blocks")
 OPTIONAL_COLUMNS = ("p", "floor", "blocks", "A", "B")  # in this order, where a line is too short for all columns
 MODEL_NAMES = {"B against A [95 %]": "B against A [over seeds]"}  # of simulated runs, which are not tested
@@ -173,7 +145,6 @@ def _table(result: Mapping[str, Any], width: int) -> Table:
 
 
 def _least_width(column: str, rows: Sequence[Mapping[str, str]]) -> int:
-    """Return the number of characters that the column needs."""
     texts = (column, *(cells[column] for cells in rows))
     return WRAP_WIDTHS.get(column) or max(len(line) for text in texts for line in text.splitlines())
 
@@ -181,19 +152,11 @@ def _least_width(column: str, rows: Sequence[Mapping[str, str]]) -> int:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     low, high = row.get("lowest", row["low"]), row.get("highest", row["high"])
     interval = "" if low is None or high is None else f" [{number(low, 1)}, {number(high, 1)}]"
+    unit = metric(row["metric"]).unit if row["a"] is not None else ""
     return [
-        _whose(row), _metric_label(row), row["event"], number(row["a"]), number(row["b"]),
+        ", ".join(filter(None, (row["pair"], row.get("topology")))),
+        f"{row['words']} ({unit})" if unit else str(row["words"]), row["event"], number(row["a"]), number(row["b"]),
         change(row["difference"], row["unit"], 1) + interval,
         MISSING if row["floor"] is None else f"±{number(row['floor'], 1)}",
         p_text(row["p_holm"]), str(row["blocks"]), str(row["verdict"]).replace(" ", "\n"),
     ]  # fmt: skip
-
-
-def _whose(row: Mapping[str, Any]) -> str:
-    return ", ".join(filter(None, (row["pair"], row.get("topology"))))
-
-
-def _metric_label(row: Mapping[str, Any]) -> str:
-    """Return the metric's words with the unit of A and B."""
-    unit = metric(row["metric"]).unit if row["a"] is not None else ""
-    return f"{row['words']} ({unit})" if unit else str(row["words"])

@@ -8,25 +8,37 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
-from analysis.record.files import SeriesPaths
+from analysis.record.files import SeriesPaths, read_json
 from barograph.child_processes import AT_ONCE, ChildProcess
-from barograph.cli.signals import signals_as_interrupt, signals_held
-from barograph.cli.terminal import line_printer
-from barograph.cli.view import View, view_for
+from barograph.cli.claims import show_claims
+from barograph.cli.terminal import line_printer, signals_as_interrupt, signals_held
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, NotReleased, RunsFailed, Say, message_of
 from barograph.machines import holdings
 from barograph.machines.series_lease import saved_lease
 from barograph.series import hold
-from barograph.series.progress import PROGRESS_FILE, ProgressReader
+from barograph.series.progress import (
+    PHASE_WORDS,
+    PROGRESS_FILE,
+    ProgressReader,
+    SeriesStatus,
+    fact_rows,
+    initial_status,
+    sparkline,
+    time_words,
+    update_status,
+)
 from barograph.series.results import store
 from barograph.series.series import Series
-from barograph.series.status import SeriesStatus, initial_status
 from barograph.settings import ROOT, process_environment, program_paths
 from barograph.testbeds.costs import usd
 from inventory.leases import registry
@@ -35,6 +47,7 @@ from inventory.leases import registry
 ESCALATION = ((signal.SIGINT, 120.0), (signal.SIGTERM, 20.0), (signal.SIGKILL, 10.0))
 # For processes that outlived the child, such as a JVM: nothing to finish, but files to remove.
 REMAINS = ((signal.SIGTERM, 10.0), *AT_ONCE)
+LINE_EVERY_S = 10.0  # where the output is no terminal
 
 
 class ExecutionProcess:
@@ -53,7 +66,7 @@ class ExecutionProcess:
     def pid(self) -> int:
         return self._child.pid
 
-    def follow(self, view: View) -> int:
+    def follow(self, view: SeriesView) -> int:
         """Follow the child and return its exit code. Passes KeyboardInterrupt on."""
 
         def refresh() -> None:
@@ -64,10 +77,12 @@ class ExecutionProcess:
         assert code is not None, "without a limit it is waited for"
         self._child.end_group(REMAINS)
         self._pass_on(view)
-        self._say_damaged(view)
+        if number := self._reader.damaged:
+            lines = "1 line" if number == 1 else f"{number} lines"
+            view.say(f"note: {lines} of {PROGRESS_FILE} could not be read: was the disk full?")
         return code
 
-    def end(self, view: View) -> None:
+    def end(self, view: SeriesView) -> None:
         """End the child, with a harder signal at each Ctrl-C or time limit."""
         for number, limit_s in ESCALATION:
             self._child.send(number)
@@ -79,26 +94,18 @@ class ExecutionProcess:
         self._child.end_group(REMAINS)
         self._pass_on(view)
 
-    def _pass_on(self, view: View) -> None:
+    def _pass_on(self, view: SeriesView) -> None:
         for line in self._reader.new():
             try:
                 view.update(line)
             except (KeyError, TypeError, ValueError):  # valid JSON, but not a complete progress line
                 self._reader.damaged += 1
 
-    def _say_damaged(self, view: View) -> None:
-        if number := self._reader.damaged:
-            lines = "1 line" if number == 1 else f"{number} lines"
-            view.say(f"note: {lines} of {PROGRESS_FILE} could not be read: was the disk full?")
-
 
 @dataclass(frozen=True)
 class Ending:
-    """The last lines of an execution.
-
-    After a report, `show` prints its tables, and `answer` is the last line, if it is not empty. After an interruption,
-    `resume` is the command that continues.
-    """
+    """The last lines of an execution. After a report, `show` prints its tables, and `answer` is the last line, if it is
+    not empty. After an interruption, `resume` is the command that continues."""
 
     show: Callable[[Path, Console], None]
     resume: str
@@ -110,7 +117,7 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
     resume = f"barograph run {series.experiment.name}, with the same options"
     lines = ending or Ending(_show_claims, resume, headline)
     child: ExecutionProcess | None = None
-    with signals_as_interrupt(), view_for(console, initial_status(series.missing_runs(), series.experiment)) as view:
+    with signals_as_interrupt(), SeriesView(console, initial_status(series.missing_runs(), series.experiment)) as view:
         try:
             with signals_held():
                 child = ExecutionProcess(series.folder)
@@ -154,9 +161,6 @@ def _held_by(child: ExecutionProcess, series_dir: Path) -> str:
 
 
 def _say_cost(series: Series, say: Say) -> None:
-    """Print the cost beside its entry."""
-    from analysis.record.files import read_json
-
     estimates = read_json(SeriesPaths(series.folder).series_json).get("estimates", [])
     usage = holdings.usage_so_far(series)
     if not estimates or "used_usd" not in usage:
@@ -170,7 +174,7 @@ def _say_cost(series: Series, say: Say) -> None:
     )
 
 
-def _end_interrupted(series: Series, child: ExecutionProcess | None, view: View, ending: Ending) -> int:
+def _end_interrupted(series: Series, child: ExecutionProcess | None, view: SeriesView, ending: Ending) -> int:
     try:
         if child is not None:
             child.end(view)
@@ -186,8 +190,6 @@ def _end_interrupted(series: Series, child: ExecutionProcess | None, view: View,
 
 
 def _show_claims(series_dir: Path, console: Console) -> None:
-    from barograph.cli.claims import show_claims
-
     show_claims(series_dir, console)
 
 
@@ -223,3 +225,67 @@ def _death(code: int) -> tuple[str, str]:
     if code == -signal.SIGKILL:
         return "infrastructure", "the series' process was killed (SIGKILL; the kernel does that where memory is short)"
     return "harness", f"the series' process ended with {signal.Signals(-code).name if code < 0 else code}"
+
+
+class SeriesView:
+    """The live view of a series: a panel that is redrawn in place on a terminal; elsewhere a line for each change, and
+    the throughput every LINE_EVERY_S."""
+
+    def __init__(self, console: Console, status: SeriesStatus, clock: Callable[[], float] = time.time) -> None:
+        self.status, self._console, self._clock, self._printed_s = status, console, clock, 0.0
+        self._live = Live(
+            console=console, refresh_per_second=4, transient=True, get_renderable=lambda: panel(self.status, clock())
+        )
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def update(self, line: Mapping[str, Any]) -> None:
+        """Take in one line of the progress file."""
+        self.status = update_status(self.status, line)
+        kind, text = line["kind"], _line_of(line)
+        if self._console.is_terminal:
+            text = text if kind in ("run_ended", "run_failed", "message") else ""
+        elif kind == "phase":
+            text = f"{text} (about {time_words(self.status.time_left_s(self._clock()))} left)"
+        if text:
+            self.say(text)
+
+    def tick(self) -> None:
+        """Print the throughput where some time has passed; a panel redraws by itself."""
+        now_s, rate = self._clock(), self.status.throughput_words() if self.status.run_id else ""
+        if rate and not self._console.is_terminal and now_s - self._printed_s >= LINE_EVERY_S:
+            self._printed_s = now_s
+            self.say(f"{self.status.run_id}: {rate}")
+
+    def say(self, text: str) -> None:
+        stamp = "" if self._console.is_terminal else time.strftime("%H:%M:%S ", time.localtime(self._clock()))
+        self._console.print(Text(f"{stamp}{text}"), soft_wrap=not self._console.is_terminal)
+
+
+def panel(status: SeriesStatus, now_s: float) -> Table:
+    """Return phase, time left, throughput now and runs done."""
+    table = Table.grid(padding=(0, 2))
+    for name, words in fact_rows(status, now_s):
+        bars = f"{sparkline(status.throughput)}  " if name == "throughput" else ""
+        table.add_row(name, Text.assemble((bars, "cyan"), words))
+    return table
+
+
+def _line_of(line: Mapping[str, Any]) -> str:
+    kind, run = line["kind"], line.get("run_id")
+    if kind == "phase":
+        words = PHASE_WORDS.get(line["phase"], line["phase"])
+        return f"{run}: {words}" if run else words
+    if kind == "run_ended":
+        return f"{run}: {line['status']}"
+    if kind == "run_failed":
+        return f"{run}: {line['blame']}: {line['message']}{'; repeating it' if line['again'] else ''}"
+    if kind == "money" and "used_usd" in line:
+        return f"money so far: {usd(line['used_usd'])} of {usd(line['budget_usd'])}"
+    return str(line["text"]) if kind == "message" else ""

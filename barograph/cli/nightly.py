@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -12,66 +12,48 @@ from rich.console import Console
 from barograph.cli.arguments import comma_separated
 from barograph.cli.execution import carry_out
 from barograph.cli.preparation import prepare
-from barograph.cli.signals import signals_as_interrupt
-from barograph.cli.terminal import line_printer, stdout_console
-from barograph.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, BarographError, Say, blame_of, message_of
+from barograph.cli.terminal import line_printer, signals_as_interrupt, stdout_console
+from barograph.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, ConfigurationError, Say, blame_of, message_of
 from barograph.nights import findings, night_state, outcome, procedure
 from barograph.nights.findings import post, webhook_warning
 from barograph.nights.night_state import Night
 from barograph.nights.suite import Choice, Suite, deadline_s, load_suite, subset
-from barograph.series.status import hours
+from barograph.series.progress import hours
 
 
-def add_arguments(nightly: argparse.ArgumentParser) -> None:
-    nightly.add_argument("suite", help="the name of a file in dags/suites; a wrong name lists them")
-    nightly.add_argument(
-        "--experiments", type=comma_separated, metavar="A,B", help="only these experiments of the suite"
-    )
-    nightly.add_argument(
-        "--deadline", metavar="TIME", help="when the night ends: 07:00, 6h or 90min, instead of the suite's own"
-    )
-    nightly.add_argument("--dry-run", action="store_true", help="show what would be measured when; start nothing")
-    nightly.add_argument("--report-only", action="store_true", help="write the pages again, from the nights on record")
+def add_nightly_arguments(nightly: argparse.ArgumentParser) -> None:
+    add = nightly.add_argument
+    add("suite", help="the name of a file in dags/suites; a wrong name lists them")
+    add("--experiments", type=comma_separated, metavar="A,B", help="only these experiments of the suite")
+    add("--deadline", metavar="TIME", help="when the night ends: 07:00, 6h or 90min, instead of the suite's own")
+    add("--dry-run", action="store_true", help="show what would be measured when; start nothing")
+    add("--report-only", action="store_true", help="write the pages again, from the nights on record")
 
 
-def execute(options: argparse.Namespace) -> int:
-    request = NightRequest(
-        options.suite, tuple(options.experiments or ()), options.deadline, options.dry_run, options.report_only
-    )
-    return nightly(request, stdout_console())
+def execute_nightly(options: argparse.Namespace) -> int:
+    return nightly(
+        options.suite, stdout_console(), experiments=options.experiments or (), deadline=options.deadline,
+        dry_run=options.dry_run, report_only=options.report_only,
+    )  # fmt: skip
 
 
-class NoNightOnRecord(BarographError):
-    """There is no night to report on."""
-
-    blame = "configuration"
-
-
-@dataclass(frozen=True)
-class NightRequest:
-    """A request for a night. `experiments`: a part of the suite; empty: all of it."""
-
-    suite: str
-    experiments: tuple[str, ...] = ()
-    deadline: str | None = None
-    dry_run: bool = False
-    report_only: bool = False
-
-
-def nightly(request: NightRequest, console: Console) -> int:
+def nightly(
+    name: str, console: Console, *, experiments: Sequence[str] = (), deadline: str | None = None, dry_run: bool = False,
+    report_only: bool = False,
+) -> int:  # fmt: skip
     """Measure a night and return the exit code: 0 nothing new, 6 a newly confirmed regression, 130 an interruption,
     else the worst failure's."""
     say = line_printer(console)
-    suite = load_suite(request.suite)
-    if request.experiments:
-        suite = subset(suite, request.experiments)
-    if request.report_only:
+    suite = load_suite(name)
+    if experiments:
+        suite = subset(suite, experiments)
+    if report_only:
         return report_nights(suite, say)
     if warning := webhook_warning():
         say(warning)
     now_s = time.time()
-    end_s = deadline_s(request.deadline, suite.deadline_hours, now_s)
-    if request.dry_run:
+    end_s = deadline_s(deadline, suite.deadline_hours, now_s)
+    if dry_run:
         return show_forecast(suite, end_s, now_s, say)
     return measure_night(suite, end_s, console, say)
 
@@ -144,7 +126,7 @@ def report_nights(suite: Suite, say: Say) -> int:
     """Write the pages again, from the nights on record; return 6 where the newest night confirmed a regression."""
     result, index = findings.write_pages(suite)
     if result.last is None:
-        raise NoNightOnRecord(
+        raise ConfigurationError(
             f"suite {suite.name} has no night on record in {night_state.nights_folder(suite.name)};"
             f" measure one with barograph nightly {suite.name}"
         )

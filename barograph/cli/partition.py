@@ -1,25 +1,30 @@
 """`barograph partition`: partition a given communication graph by each method, side by side, and write the parts of one
-of them into a file (docs/policies.md).
+of them into a file (docs/policies.md); `barograph graph`: the communication graph of a run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
 from analysis.metis_files import GraphFile, read_graph, read_partition, write_partition
+from analysis.record.files import SeriesPaths
 from analysis.report.table import Heading, ResultTable, columns
-from barograph.cli.arguments import given_file, require_writable_into
-from barograph.cli.terminal import line_printer, note, say, stdout_console
+from barograph.cli.arguments import add_testbed_choice, given_file, require_writable_into
+from barograph.cli.terminal import line_printer, note, say, signals_as_interrupt, stdout_console
 from barograph.errors import ExperimentError
+from barograph.series.interruption import limited
+from barograph.series.results import avro_jars, results_of
+from barograph.series.series import find_series
+from barograph.settings import spark_master
 from scheduler_plugins.policies import greedy
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, graph_of_pairs, load_imbalance
 from scheduler_plugins.policies.metis_process import NoAnswer, PymetisMissing
@@ -41,61 +46,40 @@ NAMES = Names("vertex", "vertices", "part", "weight", whole=True)
 METHODS = (*OBJECTIVES, *WITHOUT_METIS)  # as --method names them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PartitionCut:
-    """The cut of a partition. `seconds`: computing time, None for a partition that was read."""
+    """The cut of a partition. `name`: of METHODS, "" where it was read. `seconds`: computing time, None where it was
+    read. `parts`: the part of each vertex, from 0 on."""
 
+    name: str
     method: str
     crossing_percent: float  # of all messages
     volume: int
     imbalance: float
     seconds: float | None
-
-
-@dataclass(frozen=True, eq=False)
-class GraphPartition:
-    """A partition. `name`: of METHODS, "" for one that was read. `parts`: the part of each vertex, from 0 on."""
-
-    name: str
-    line: PartitionCut
     parts: Integers
 
 
-def add_arguments(partition: argparse.ArgumentParser) -> None:
-    partition.add_argument("graph", type=given_file, metavar="GRAPH", help="a graph file of METIS (docs/policies.md)")
-    partition.add_argument(
-        "--parts", type=int, required=True, metavar="K", help="into how many parts, from 2 to the number of vertices"
-    )
-    partition.add_argument(
-        "--into",
-        type=given_file,
-        metavar="FILE",
-        help="write the parts of --method there, a part a line, counted from 0",
-    )
-    partition.add_argument("--method", choices=METHODS, help="whose parts --into has")
-    partition.add_argument("--overwrite", action="store_true", help="--into may be a file that is there")
-    partition.add_argument(
-        "--partition",
-        type=given_file,
-        metavar="FILE",
-        help="somebody's partition of this graph, a part a line, to compare with",
-    )
-    partition.add_argument(
-        "--objective", choices=sorted(OBJECTIVES), help="only this objective of METIS, of vol and cut (default: both)"
-    )
-    partition.add_argument(
-        "--imbalance", type=float, default=1.03, metavar="X",
+def add_partition_arguments(partition: argparse.ArgumentParser) -> None:
+    add = partition.add_argument
+    add("graph", type=given_file, metavar="GRAPH", help="a graph file of METIS (docs/policies.md)")
+    add("--parts", type=int, required=True, metavar="K", help="into how many parts, from 2 to the number of vertices")
+    add("--into", type=given_file, metavar="FILE",
+        help="write the parts of --method there, a part a line, counted from 0")  # fmt: skip
+    add("--method", choices=METHODS, help="whose parts --into has")
+    add("--overwrite", action="store_true", help="--into may be a file that is there")
+    add("--partition", type=given_file, metavar="FILE",
+        help="somebody's partition of this graph, a part a line, to compare with")  # fmt: skip
+    add("--objective", choices=sorted(OBJECTIVES), help="only this objective of METIS, of vol and cut (default: both)")
+    add("--imbalance", type=float, default=1.03, metavar="X",
         help=f"METIS' aim for the heaviest part over the mean, missed with few vertices a part; {IMBALANCES[0]} to"
-        f" {IMBALANCES[1]:g} (default 1.03)",
-    )  # fmt: skip
-    partition.add_argument(
-        "--seed", type=int, default=0, metavar="N",
-        help=f"of METIS, for cut the first of several; 0 to {LARGEST_SEED} (default 0)",
-    )  # fmt: skip
-    partition.add_argument("--json", action="store_true", help="print JSON, for other programs")
+        f" {IMBALANCES[1]:g} (default 1.03)")  # fmt: skip
+    add("--seed", type=int, default=0, metavar="N",
+        help=f"of METIS, for cut the first of several; 0 to {LARGEST_SEED} (default 0)")  # fmt: skip
+    add("--json", action="store_true", help="print JSON, for other programs")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_partition(options: argparse.Namespace) -> int:
     objectives = [options.objective] if options.objective else list(OBJECTIVES)
     _check_into(options, (*objectives, *WITHOUT_METIS))
     file = read_graph(options.graph)
@@ -120,19 +104,23 @@ def execute(options: argparse.Namespace) -> int:
             "note: the graph has no edges, so METIS is not called: the heaviest vertex first, each to the lightest part"
         )
     metis = [MetisOptions(objective, options.imbalance, options.seed) for objective in objectives]
-    partitions = list(compare(file, options.parts, metis, parts))
-    lines = [partition.line for partition in partitions]
+    cuts = list(compare(file, options.parts, metis, parts))
     if options.json:
-        say(as_json(options.graph, file, options.parts, lines))
+        say(as_json(options.graph, file, options.parts, cuts))
     else:
-        show(options.graph, file, options.parts, lines, stdout_console())
+        show(options.graph, file, options.parts, cuts, stdout_console())
     if options.into is not None:
-        _write(partitions, options.method, options.into)
+        choice = next((cut for cut in cuts if cut.name == options.method), None)
+        if choice is None:
+            raise ExperimentError(
+                f"--into {options.into}: nothing is written, for METIS {options.method} gave no parts"
+            )
+        write_partition(choice.parts, options.into)
+        note(f"{options.into}: the parts of {choice.method}")
     return 0
 
 
 def _check_into(options: argparse.Namespace, methods: Sequence[str]) -> None:
-    """Raise ExperimentError for a bad `--into`, before anything is computed."""
     into = options.into
     if into is None:
         if options.method or options.overwrite:
@@ -147,52 +135,45 @@ def _check_into(options: argparse.Namespace, methods: Sequence[str]) -> None:
         raise ExperimentError(f"--into is {into}, {what}")
 
 
-def _write(partitions: Sequence[GraphPartition], method: str, into: Path) -> None:
-    choice = next((partition for partition in partitions if partition.name == method), None)
-    if choice is None:
-        raise ExperimentError(f"--into {into}: nothing is written, for METIS {method} gave no parts")
-    write_partition(choice.parts, into)
-    note(f"{into}: the parts of {choice.line.method}")
-
-
-def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integers | None) -> Iterator[GraphPartition]:
+def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integers | None) -> Iterator[PartitionCut]:
     """Yield the partition of each available method, and print a note for each other one."""
     graph = graph_of_pairs(file.pairs, file.vertex_weights[:, 0].astype(np.float64), file.vertex_sizes)
+    total = file.pairs.total()
 
-    def cut(name: str, method: str, parts_of: Callable[[], Integers]) -> GraphPartition:
+    def cut(name: str, method: str, parts: Integers, begin_s: float | None) -> PartitionCut:
+        seconds = None if begin_s is None else time.perf_counter() - begin_s
+        crossing = 100 * file.pairs.crossing(parts) / total if total else 0.0
+        balance = load_imbalance(graph.vertex_weights, parts, count)
+        return PartitionCut(name, method, crossing, graph.volume(parts, count), balance, seconds, parts)
+
+    def greedy_cut(method: str, parameters: greedy.GreedyParameters) -> PartitionCut:
         begin_s = time.perf_counter()
-        parts = parts_of()
-        return GraphPartition(name, line_of(method, file, graph, count, parts, time.perf_counter() - begin_s), parts)
-
-    def cut_by_metis(options: MetisOptions) -> GraphPartition:
-        begin_s = time.perf_counter()
-        partition = metis_parts(graph, count, options)
-        seconds = time.perf_counter() - begin_s
-        method = f"METIS {options.objective}" + (", recursive" if partition.by_bisection else "")
-        line = line_of(method, file, graph, count, partition.parts, seconds)
-        if words := _metis_note(partition, line, graph, count, options):
-            note(f"note: METIS {options.objective}: {words}")
-        return GraphPartition(options.objective, line, partition.parts)
-
-    def greedy_parts(parameters: greedy.GreedyParameters) -> Integers:
-        return greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters, NAMES)
+        parts = greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters, NAMES)
+        return cut("greedy", method, parts, begin_s)
 
     for options in metis:
+        begin_s = time.perf_counter()
         try:
-            yield cut_by_metis(options)
+            partition = metis_parts(graph, count, options)
         except PymetisMissing as error:
             note(f"note: without METIS {options.objective}: {error}; install pymetis")
         except NoAnswer as error:
             note(f"note: without METIS {options.objective}: {error}")
+        else:
+            method = f"METIS {options.objective}{', recursive' if partition.by_bisection else ''}"
+            line = cut(options.objective, method, partition.parts, begin_s)
+            if words := _metis_note(partition, line, graph, count, options):
+                note(f"note: METIS {options.objective}: {words}")
+            yield line
     try:  # as in the paper, where a vertex's weight is its load
-        yield cut("greedy", "greedy", partial(greedy_parts, greedy.GreedyParameters()))
+        yield greedy_cut("greedy", greedy.GreedyParameters())
     except NoRoom as error:
         note(f"note: greedy, as published, gives up ({error}); here the least loaded part takes such a vertex")
-        least_loaded = greedy.GreedyParameters(no_room="least_loaded")
-        yield cut("greedy", "greedy, no_room least_loaded", partial(greedy_parts, least_loaded))
-    yield cut("round_robin", "round robin", lambda: np.arange(file.vertices) % count)
+        yield greedy_cut("greedy, no_room least_loaded", greedy.GreedyParameters(no_room="least_loaded"))
+    begin_s = time.perf_counter()
+    yield cut("round_robin", "round robin", np.arange(file.vertices) % count, begin_s)
     if given is not None:
-        yield GraphPartition("", line_of("given", file, graph, count, given, None), given)
+        yield cut("", "given", given, None)
 
 
 def _metis_note(
@@ -209,21 +190,14 @@ def _metis_note(
     return "; ".join(words)
 
 
-def line_of(
-    method: str, file: GraphFile, graph: CommunicationGraph, count: int, parts: Integers, seconds: float | None
-) -> PartitionCut:
-    total = file.pairs.total()
-    crossing = 100 * file.pairs.crossing(parts) / total if total else 0.0
-    balance = load_imbalance(graph.vertex_weights, parts, count)
-    return PartitionCut(method, crossing, graph.volume(parts, count), balance, seconds)
-
-
-def as_json(path: Path, file: GraphFile, count: int, lines: list[PartitionCut]) -> str:
+def as_json(path: Path, file: GraphFile, count: int, cuts: list[PartitionCut]) -> str:
     head = {"v": VERSION, "graph": str(path), "vertices": file.vertices, "edges": file.edges, "parts": count}
-    return json.dumps({**head, "methods": [asdict(line) for line in lines]}, indent=1, ensure_ascii=False)
+    names = [field.name for field in fields(PartitionCut) if field.name not in ("name", "parts")]
+    methods = [{name: getattr(cut, name) for name in names} for cut in cuts]
+    return json.dumps({**head, "methods": methods}, indent=1, ensure_ascii=False)
 
 
-def show(path: Path, file: GraphFile, count: int, lines: list[PartitionCut], console: Console) -> None:
+def show(path: Path, file: GraphFile, count: int, cuts: list[PartitionCut], console: Console) -> None:
     say = line_printer(console)
     say(f"{path}: {file.vertices} vertices, {file.edges} edges, {count} parts")
     headings = (
@@ -233,5 +207,39 @@ def show(path: Path, file: GraphFile, count: int, lines: list[PartitionCut], con
         Heading("imbalance", "imbalance", digits=3, css="n"),
         Heading("seconds", "seconds", digits=3, css="n"),
     )
-    for line in ResultTable(headings, lines).lines():
+    for line in ResultTable(headings, cuts).lines():
         say(line)
+
+
+PART = re.compile(r"(e[1-9][0-9]*)\.(before|after)")
+
+
+def add_graph_arguments(graph: argparse.ArgumentParser) -> None:
+    add = graph.add_argument
+    add("series", help="the series' folder or id, or an experiment for its newest")
+    add("run", help="one of its runs, such as metis-r1; its topology has barograph.traffic: true")
+    add_testbed_choice(graph)
+    add("--into", type=given_file, required=True, metavar="FILE", help="the graph file to write")
+    add("--part", metavar="EVENT.SIDE", help="only the steady part of a side of an event, such as e1.before")
+    add("--topology", metavar="NAME", help="which one, where the run has several")
+
+
+def execute_graph(options: argparse.Namespace) -> int:
+    from analysis.pipeline import communication_graph
+
+    part = PART.fullmatch(options.part) if options.part else None
+    if options.part and part is None:
+        raise ExperimentError(f"--part is {options.part!r}; allowed: an event and a side of it, such as e1.before")
+    require_writable_into(options.into)
+    if options.into.exists():
+        raise ExperimentError(
+            f"--into is {options.into}, which is there already; nothing is overwritten: give another file"
+        )
+    folder = find_series(options.series, options.testbed)
+    with signals_as_interrupt(), limited("analyse"), results_of(folder).whole(folder) as series_dir:
+        tasks, edges = communication_graph(
+            series_dir, options.run, options.into, spark_master(), part=(part[1], part[2]) if part else None,
+            topology=options.topology, jars=avro_jars(SeriesPaths(series_dir), say),
+        )  # fmt: skip
+    say(f"{options.into}: {tasks} tasks, {edges} edges")
+    return 0

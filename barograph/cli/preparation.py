@@ -11,18 +11,20 @@ from typing import Any
 from rich.console import Console
 
 from analysis import java
+from analysis.ingest import avro_jar
 from barograph.cli.terminal import line_printer
 from barograph.code.git import resolve_experiment, uncommitted_remark
 from barograph.errors import BarographError, Say
 from barograph.machines.provision import open_checked, reserve_testbed
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.series.progress import hours
 from barograph.series.results import results, send_waiting
 from barograph.series.series import Series, series_document
-from barograph.series.status import hours
 from barograph.settings import process_environment
 from barograph.software import BRIDGE, TOPOLOGIES, build_jar, fetch_libraries, storm_home
 from barograph.testbeds.checks import check, place_of, remarks
+from inventory.local import rootfs
 
 SIMULATED_INSTEAD = "a model of Storm needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"
 
@@ -55,12 +57,12 @@ def java_problems() -> list[str]:
 def software_parts() -> Mapping[str, Callable[[Say], object]]:
     """Return the builder of each part, in the order of building; a part that exists takes no time."""
     return {
-        "root filesystem of the machines": _root_filesystem,
+        "root filesystem of the machines": lambda tell: rootfs.build(rootfs.cache_dir(), tell),
         "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
         "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
         "Storm home": storm_home,
         "Python packages of masters": fetch_libraries,
-        "Spark's reader of Avro": _avro_jar,
+        "Spark's reader of Avro": lambda tell: avro_jar.jar(rootfs.cache_dir(), tell),
     }
 
 
@@ -72,19 +74,6 @@ def prepare_software(say: Say) -> None:
         took_s = time.monotonic() - begin_s
         if took_s > 1:
             say(f"{name}: ready after {took_s:.0f} s")
-
-
-def _root_filesystem(say: Say) -> object:
-    from inventory.local.rootfs import build, cache_dir
-
-    return build(cache_dir(), say)
-
-
-def _avro_jar(say: Say) -> object:
-    from analysis.ingest import avro_jar
-    from inventory.local.rootfs import cache_dir
-
-    return avro_jar.jar(cache_dir(), say)
 
 
 def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
@@ -100,17 +89,21 @@ def prepare_series(
     rebuild: bool = False,
     before_open: Callable[[], None] = lambda: None,
 ) -> Series:
-    """Check the experiment and this box, build the software, and open the series; no machine is touched.
-
-    `rebuild`, `before_open`: see `open_checked`.
-    """
+    """Check the experiment and this box, build the software, and open the series; no machine is touched. `rebuild`,
+    `before_open`: see `open_checked`."""
     say = line_printer(console)
     experiment = resolve_experiment(experiment)
     place = place_of(experiment.testbed)
     if place == "this_box":
         require_fit_box(say)
     java.require()
-    for line in _reap_first(experiment.testbed.name):
+    from barograph.machines.reaper import leases_over, require_all_released, sweep
+
+    rows = sweep(dry_run=False, only=(experiment.testbed.name,))
+    require_all_released(rows)
+    for line in [f"reaped {row}" for row in rows] + [
+        f"warning: {line}" for line in leases_over(but=experiment.testbed.name)
+    ]:
         say(line)
     check(experiment)
     reserve_testbed(experiment)
@@ -125,15 +118,6 @@ def prepare_series(
     time_s = hours(series_s(experiment, remainder))
     say(f"{word} series {series.folder}: {remainder} of {len(series.plan())} runs to do, about {time_s}")
     return series
-
-
-def _reap_first(testbed: str) -> list[str]:
-    """Reap this testbed; raise NotReaped if leases remain. Leases elsewhere are only reported."""
-    from barograph.machines.reaper import leases_over, require_all_released, sweep
-
-    rows = sweep(dry_run=False, only=(testbed,))
-    require_all_released(rows)
-    return [f"reaped {row}" for row in rows] + [f"warning: {line}" for line in leases_over(but=testbed)]
 
 
 def all_remarks(experiment: Experiment) -> tuple[str, ...]:

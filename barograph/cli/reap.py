@@ -18,15 +18,14 @@ from barograph.testbeds.costs import usd
 UNKNOWN = "–"
 
 
-def add_arguments(reap: argparse.ArgumentParser) -> None:
-    reap.add_argument("--dry-run", action="store_true", help="show what would be released, and why; release nothing")
-    reap.add_argument(
-        "--everywhere", action="store_true", help="look in all regions, even where nothing was ever rented"
-    )
-    reap.add_argument("--status", action="store_true", help="show when the reaper last worked, and what it did")
+def add_reap_arguments(reap: argparse.ArgumentParser) -> None:
+    add = reap.add_argument
+    add("--dry-run", action="store_true", help="show what would be released, and why; release nothing")
+    add("--everywhere", action="store_true", help="look in all regions, even where nothing was ever rented")
+    add("--status", action="store_true", help="show when the reaper last worked, and what it did")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_reap(options: argparse.Namespace) -> int:
     if options.status:
         return show_status(say)
     return reap(dry_run=options.dry_run, everywhere=options.everywhere, console=stdout_console())

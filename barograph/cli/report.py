@@ -1,4 +1,5 @@
-"""`barograph report`: analyse series again from their raw records, or write the index of all results anew."""
+"""`barograph report`: analyse series again from their raw records, or write the index of all results anew;
+`barograph read`: turn logs from elsewhere into a series for it."""
 
 from __future__ import annotations
 
@@ -10,43 +11,55 @@ from pathlib import Path
 from analysis import session
 from analysis.compare.question import is_comparison
 from barograph.cli import explain
-from barograph.cli.arguments import add_testbed_choice
+from barograph.cli.arguments import add_testbed_choice, key_value, yaml_value
 from barograph.cli.claims import show_claims
 from barograph.cli.compare import show_comparison
 from barograph.cli.execution import headline
-from barograph.cli.signals import signals_as_interrupt
-from barograph.cli.terminal import say, stdout_console
+from barograph.cli.terminal import say, signals_as_interrupt, stdout_console
 from barograph.errors import ExperimentError, worst_exit
 from barograph.series.interruption import StepHung, limited
-from barograph.series.results import analyse_again, one_session, results, write_index
+from barograph.series.results import analyse_again, finish, one_session, results, write_index
 from barograph.series.series import find_all_series
+from barograph.settings import results_root
 
 
-def add_arguments(report: argparse.ArgumentParser) -> None:
-    report.add_argument(
-        "series",
-        nargs="*",
-        help="a series' folder or id, an experiment for its newest, or a pattern: 'stela/*' is the newest series of"
-        " each such experiment, 'stela/star/*' each of that one; one Spark session does all",
-    )
+def add_report_arguments(report: argparse.ArgumentParser) -> None:
+    add = report.add_argument
+    add("series", nargs="*",
+        help="a series' folder or id, an experiment for its newest, or a pattern: 'stela/*' is the newest"
+        " series of each such experiment, 'stela/star/*' each of that one; one Spark session does all")  # fmt: skip
     add_testbed_choice(report)
-    report.add_argument("--index", action="store_true", help="write only index.html, the index of all results")
+    add("--index", action="store_true", help="write only index.html, the index of all results")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_report(options: argparse.Namespace) -> int:
     if options.index or not options.series:
-        return _index(options)
+        if options.series or not options.index:
+            problem = "a series and --index" if options.index else "neither a series nor --index"
+            raise ExperimentError(
+                f"report has {problem}; give a series to analyse it again, or --index alone for the index"
+            )
+        results().require()
+        with limited("report"):
+            say(f"index: {write_index()}")
+        return 0
     matches = [folder for name in options.series for folder in find_all_series(name, options.testbed, say)]
     folders = list(dict.fromkeys(matches))
     if len(folders) == 1:
         with signals_as_interrupt(), limited("analyse"):
             path = analyse_again(folders[0], say)
-        _show(folders[0], path)
+        console = stdout_console()
+        show_claims(folders[0], console)
+        if comparison := is_comparison(folders[0]):
+            show_comparison(folders[0], console)
+        say(f"report: {path}")
+        if not comparison and (answer := headline(folders[0])):
+            say(answer)
         return 0
-    return _report_all(folders)
+    return report_all(folders)
 
 
-def _report_all(folders: Sequence[Path]) -> int:
+def report_all(folders: Sequence[Path]) -> int:
     """Report each series even if another fails. Returns the worst exit code, or that of the error that ended Spark for
     all."""
     codes = [0]
@@ -71,23 +84,23 @@ def _report_all(folders: Sequence[Path]) -> int:
     return worst_exit(codes)
 
 
-def _show(series_dir: Path, path: Path) -> None:
-    console = stdout_console()
-    show_claims(series_dir, console)
-    if comparison := is_comparison(series_dir):
-        show_comparison(series_dir, console)
-    say(f"report: {path}")
-    if not comparison and (answer := headline(series_dir)):
-        say(answer)
+def add_read_arguments(read: argparse.ArgumentParser) -> None:
+    add = read.add_argument
+    add("format", metavar="FORMAT", help="storm_metrics or stela_statistics (docs/records.md)")
+    add("files", nargs="+", metavar="FILE", help="the logs, one run or several in each")
+    add("--name", required=True, metavar="FAMILY/NAME", help="the experiment that the series is of")
+    add("--option", type=key_value, action="append", default=[], metavar="KEY=VALUE", help="of the format")
 
 
-def _index(options: argparse.Namespace) -> int:
-    if options.series or not options.index:
-        problem = "a series and --index" if options.index else "neither a series nor --index"
-        raise ExperimentError(
-            f"report has {problem}; give a series to analyse it again, or --index alone for the index"
-        )
+def execute_read(options: argparse.Namespace) -> int:
+    from analysis.ingest.readers import read as read_logs  # needs Spark
+
+    of_files = {key: yaml_value(value) for key, value in options.option}
+    files = [Path(file) for file in options.files]
     results().require()
-    with limited("report"):
-        say(f"index: {write_index()}")
+    series_dir = read_logs(options.format, files, results_root(), name=options.name, options=of_files)
+    results().begin(series_dir)
+    finish(series_dir, say)
+    say(f"series: {series_dir}")
+    say(f"to analyse it: barograph report {series_dir}")
     return 0

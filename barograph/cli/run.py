@@ -15,36 +15,36 @@ from typing import Any
 
 from rich.console import Console
 
+from analysis.pipeline import family_report
 from analysis.record.files import SeriesPaths
 from analysis.record.simulated import is_simulated_series
 from analysis.record.sweep_record import newest_sweeps
-from barograph.cli.arguments import add_changes, add_renamed, changes_of
+from barograph.cli.arguments import add_changes, changes_of
 from barograph.cli.execution import carry_out
 from barograph.cli.preparation import prepare
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.code.git import resolve_experiment
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, ExperimentError, blame_of, message_of, worst_exit
 from barograph.plan.durations import series_s
-from barograph.plan.experiment import Experiment, load, names, with_changes
+from barograph.plan.experiment import load, names, with_changes
+from barograph.series.progress import hours
 from barograph.series.results import results, write_index
-from barograph.series.series import Series, complete_series, unfinished_series
-from barograph.series.status import hours
+from barograph.series.series import Series, complete_series, newest_series
 from barograph.settings import results_root
 
 
-def add_arguments(run: argparse.ArgumentParser) -> None:
-    run.add_argument(
-        "experiment", nargs="+", help="family/name as `barograph list` shows it, several of them, or a quoted glob such"
-        " as 'stela/*'; of several, those that are complete are skipped",
-    )  # fmt: skip
+def add_run_arguments(run: argparse.ArgumentParser) -> None:
+    add = run.add_argument
+    add("experiment", nargs="+",
+        help="family/name as `barograph list` shows it, several of them, or a quoted glob such as"
+        " 'stela/*'; of several, those that are complete are skipped")  # fmt: skip
     add_changes(run)
-    add_renamed(run, "--policies", "--variants")
-    run.add_argument("--new", action="store_true", help="begin a new series even where one is unfinished")
-    run.add_argument("--demo", action="store_true", help="one short run of each variant")
-    run.add_argument("--rebuild", action="store_true", help="of one experiment: build its variants' code again")
+    add("--new", action="store_true", help="begin a new series even where one is unfinished")
+    add("--demo", action="store_true", help="one short run of each variant")
+    add("--rebuild", action="store_true", help="of one experiment: build its variants' code again")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_run(options: argparse.Namespace) -> int:
     changes = changes_of(options) | {"demo": options.demo or None}
     console = stdout_console()
     if not is_suite(options.experiment):
@@ -110,25 +110,18 @@ def run_suite(patterns: Sequence[str], changes: Mapping[str, Any], *, new: bool,
 
 def estimate_suite(selected: Sequence[str], changes: Mapping[str, Any], *, new: bool) -> str:
     """Return the amount of work; an experiment that cannot be read counts as nothing here, and fails in its turn."""
-    work = [_work_left(name, changes, new) for name in selected]
-    runs, seconds = sum(runs for runs, _ in work), sum(seconds for _, seconds in work)
+    runs, seconds = 0, 0.0
+    for name in selected:
+        try:
+            experiment = resolve_experiment(with_changes(load(name), changes))
+        except ExperimentError:
+            continue
+        series = None if new else newest_series(experiment)
+        left = experiment.repetitions * len(experiment.variants)
+        if series is not None:
+            left = series.missing_runs()
+        runs, seconds = runs + left, seconds + series_s(experiment, left)
     return f"{len(selected)} experiment{'s'[: len(selected) - 1]}, {runs} runs to do, about {hours(seconds)}"
-
-
-def _work_left(name: str, changes: Mapping[str, Any], new: bool) -> tuple[int, float]:
-    try:
-        experiment = resolve_experiment(with_changes(load(name), changes))
-    except ExperimentError:
-        return 0, 0.0
-    runs = _runs_left(experiment, new)
-    return runs, series_s(experiment, runs)
-
-
-def _runs_left(experiment: Experiment, new: bool) -> int:
-    if not new and complete_series(experiment):
-        return 0
-    series = None if new else unfinished_series(experiment)
-    return series.missing_runs() if series else experiment.repetitions * len(experiment.variants)
 
 
 def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> SuiteRow:
@@ -191,7 +184,6 @@ def _family_report(family: str, rows: Sequence[SuiteRow], simulated: bool) -> Pa
     series_dirs = family_series(family, suite_series, simulated=simulated)
     if not series_dirs:
         return None
-    from analysis.pipeline import family_report
     from analysis.report import family_page, index_page
 
     left_out = 0 if simulated else len(_reported(family, simulated=True))
@@ -210,9 +202,7 @@ def report_of_sweeps(family: str) -> Path | None:
 
 def family_series(family: str, own: Mapping[str, Path], *, simulated: bool = False) -> list[Path]:
     """Return for each experiment of the family its series of this suite, or else its newest one, if it has a report.
-
-    Either those on machines, or the simulated ones; `own` has only such.
-    """
+    Either those on machines, or the simulated ones; `own` has only such."""
     newest = {folder.parent: folder for folder in _reported(family, simulated=simulated)}
     own_reported = {folder.parent: folder for folder in own.values() if folder.parent in newest and _report_of(folder)}
     return list((newest | own_reported).values())

@@ -22,14 +22,18 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis import session, sql
 from analysis.record.files import experiment_of, series_folders
 from analysis.record.schemas import TABLES
+from analysis.record.simulated import is_of_testbed, is_simulated_series, simulated_words
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import note, say
 from barograph.errors import ConfigurationError, ExperimentError
+from barograph.series.series import find_series
+from barograph.settings import spark_master
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from analysis.sql import SeriesTables
     from barograph.errors import Say
@@ -47,27 +51,24 @@ EPILOG = (
 )
 
 
-def add_arguments(sql: argparse.ArgumentParser) -> None:
+def add_sql_arguments(sql: argparse.ArgumentParser) -> None:
     sql.epilog = EPILOG
-    sql.add_argument("query", nargs="?", help="'select …'; every table has the columns experiment and series_id")
+    add = sql.add_argument
+    add("query", nargs="?", help="'select …'; every table has the columns experiment and series_id")
     of = sql.add_mutually_exclusive_group()
     of.add_argument(
         "--series", metavar="SERIES", help="only this one: its folder or id, or an experiment for its newest"
     )
     of.add_argument("--experiment", metavar="FAMILY/NAME", help="only the series of this experiment")
     add_testbed_choice(sql)
-    sql.add_argument(
-        "--format", choices=("table", "csv", "json"), default="table", help="how rows are shown (default table)"
-    )
-    sql.add_argument("--to", type=Path, metavar="FILE.parquet", help="write the rows to this file instead")
-    sql.add_argument("--limit", type=int, metavar="N", help="rows to show (default 50 of a table, else all)")
-    sql.add_argument("--tables", action="store_true", help="list the tables; no query is run")
-    sql.add_argument(
-        "--describe", metavar="TABLE", help="show the columns of a table, or of all: types, units, meanings"
-    )
+    add("--format", choices=("table", "csv", "json"), default="table", help="how rows are shown (default table)")
+    add("--to", type=Path, metavar="FILE.parquet", help="write the rows to this file instead")
+    add("--limit", type=int, metavar="N", help="rows to show (default 50 of a table, else all)")
+    add("--tables", action="store_true", help="list the tables; no query is run")
+    add("--describe", metavar="TABLE", help="show the columns of a table, or of all: types, units, meanings")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_sql(options: argparse.Namespace) -> int:
     if options.tables or options.describe:
         say("\n".join(table_description(options.describe) if options.describe else table_list()))
         return 0
@@ -182,8 +183,6 @@ class SqlRequest:
 
 def run_query(request: SqlRequest, say: Say) -> int:
     """Print or write the rows of the query; notes go to `say`. Raises errors that need no Spark before Spark starts."""
-    from analysis import sql
-
     query = sql.require_query(request.query)
     require_target(request)
     place, folders = _select_series(request, say)
@@ -194,8 +193,29 @@ def run_query(request: SqlRequest, say: Say) -> int:
         sql.open_views(spark, query, stored, say)
         frame = sql.run_query(spark, query)
         if request.to is not None:
-            return _write_parquet(frame, request.to, say)
-        _print_rows(frame, request, say)
+            parent = request.to.absolute().parent
+            with tempfile.TemporaryDirectory(prefix=".sql-", dir=parent) as scratch:
+                if not session.is_local(spark_master()):
+                    session.require_shared_folder(frame.sparkSession, Path(scratch))
+                with sql.query_errors():
+                    frame.coalesce(1).write.parquet(f"file://{scratch}/answer")
+                (part,) = (Path(scratch) / "answer").glob("*.parquet")
+                part.rename(request.to.absolute())
+            say(f"answer: {request.to}")
+            return 0
+        if request.format == "json" and len(set(frame.columns)) < len(frame.columns):
+            raise ConfigurationError(
+                f"two columns of the answer have one name ({', '.join(frame.columns)}); name them with `as`"
+            )
+        limit = TABLE_ROWS if request.limit is None and request.format == "table" else request.limit
+        rows = sql.stream_rows(frame, None if limit is None else limit + 1)
+        visible = islice(rows, limit)
+        for line in FORMATS[request.format](frame.columns, visible):
+            sys.stdout.write(line)
+        sys.stdout.flush()
+        if next(rows, None) is not None:
+            more = "--limit N shows more, --format csv or --to FILE.parquet has all"
+            say(f"only the first {limit} rows are shown; {more}")
     return 0
 
 
@@ -214,10 +234,8 @@ def require_target(request: SqlRequest) -> None:
 
 def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
     """Return the series to query and the place of their results. Simulated rows never mix with measured ones."""
-    from analysis.record.simulated import is_of_testbed, is_simulated_series, simulated_words
     from barograph.plan.experiment import SIMULATED
     from barograph.series.results import results, results_of
-    from barograph.series.series import find_series
 
     if request.series is not None:
         folder = find_series(request.series, request.testbed)
@@ -256,55 +274,12 @@ def _require_tables(stored: Sequence[SeriesTables], folders: Sequence[Path], req
 
 @contextmanager
 def _session(place: Results, stored: Sequence[SeriesTables], say: Say) -> Iterator[SparkSession]:
-    from analysis import session
-    from barograph.settings import spark_master
-
     master = spark_master()
     spark = session.spark(master, settings=place.spark_settings(say))
     with session.stopped_afterwards(spark):
         if not session.is_local(master) and all(one.local for one in stored):
             session.require_shared_folder(spark, place.root)
         yield spark
-
-
-# --- output ----------------------------------------------------------------------------------------------------------
-
-
-def _print_rows(frame: DataFrame, request: SqlRequest, say: Say) -> None:
-    from analysis import sql
-
-    if request.format == "json" and len(set(frame.columns)) < len(frame.columns):
-        raise ConfigurationError(
-            f"two columns of the answer have one name ({', '.join(frame.columns)}); name them with `as`"
-        )
-    limit = TABLE_ROWS if request.limit is None and request.format == "table" else request.limit
-    rows = sql.stream_rows(frame, None if limit is None else limit + 1)
-    visible = islice(rows, limit)
-    for line in FORMATS[request.format](frame.columns, visible):
-        sys.stdout.write(line)
-    sys.stdout.flush()
-    if next(rows, None) is not None:
-        say(f"only the first {limit} rows are shown; --limit N shows more, --format csv or --to FILE.parquet has all")
-
-
-def _write_parquet(frame: DataFrame, target: Path, say: Say) -> int:
-    """Write one Parquet file, atomically."""
-    from analysis import session, sql
-    from barograph.settings import spark_master
-
-    folder = target.absolute().parent
-    with tempfile.TemporaryDirectory(prefix=".sql-", dir=folder) as scratch:
-        if not session.is_local(spark_master()):
-            session.require_shared_folder(frame.sparkSession, Path(scratch))
-        with sql.query_errors():
-            frame.coalesce(1).write.parquet(f"file://{scratch}/answer")
-        (part,) = (Path(scratch) / "answer").glob("*.parquet")
-        part.rename(target.absolute())
-    say(f"answer: {target}")
-    return 0
-
-
-# --- without Spark ---------------------------------------------------------------------------------------------------
 
 
 def table_list() -> list[str]:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
@@ -15,53 +14,44 @@ from rich.text import Text
 
 from analysis import java
 from barograph.campaign import sweep as sweep_report
-from barograph.campaign.cells import end_cell, open_cell
 from barograph.campaign.simulation import (
     SimulatedRun,
     SimulationFailure,
     SimulationPool,
+    end_cell,
     failure_of,
     missing_runs,
+    open_cell,
     simulate,
     simulate_cells,
     simulation_pool,
 )
 from barograph.campaign.sweep import SweepFolder, open_sweep, update_document
 from barograph.cli.arguments import add_changes, changes_of, jobs_of
+from barograph.cli.execution import LINE_EVERY_S
 from barograph.cli.run import report_of_sweeps
-from barograph.cli.signals import signals_as_interrupt
-from barograph.cli.terminal import line_printer, stdout_console
-from barograph.errors import (
-    EXIT_CODES,
-    INTERRUPTED_EXIT,
-    BarographError,
-    Say,
-    blame_of,
-    message_of,
-    worst_exit,
-)
+from barograph.cli.terminal import line_printer, signals_as_interrupt, stdout_console
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, Say, blame_of, message_of, worst_exit
 from barograph.plan.sweep import Sweep, SweepPoint, load, point_words, require_simulated
 from barograph.series import hold
 from barograph.series.interruption import limited
+from barograph.series.progress import minutes
 from barograph.series.provenance import code_of_today, code_words
 from barograph.series.results import results
-from barograph.series.status import minutes
 from barograph.testbeds.checks import check
 
 SHOWN_COMPLAINTS = 10
-LINE_EVERY_S = 10.0  # where the output is no terminal
 
 
-def add_arguments(sweep: argparse.ArgumentParser) -> None:
-    sweep.add_argument("file", help="an experiment's file with `sweep`, or the name of one of dags/sweeps/")
-    sweep.add_argument(
-        "--jobs", type=int, metavar="N", help="runs simulated at once; without it as many as there are cores"
-    )
+def add_sweep_arguments(sweep: argparse.ArgumentParser) -> None:
+    add = sweep.add_argument
+    add("file", help="an experiment's file with `sweep`, or the name of one of dags/sweeps/")
+    add("--jobs", type=int, metavar="N", help="runs simulated at once; without it as many as there are cores")
     add_changes(sweep)
-    sweep.add_argument("--new", action="store_true", help="begin anew even where the same sweep is there")
+    add("--new", action="store_true", help="begin anew even where the same sweep is there")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_sweep(options: argparse.Namespace) -> int:
     jobs = jobs_of(options)
     return run_sweep(load(options.file, changes_of(options)), jobs, new=options.new, console=stdout_console())
 
@@ -77,29 +67,24 @@ def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:
     runs = sum(point.runs for point in points)
     say(f"{sweep.name}: {sweep.words()}, {runs} runs")
     with signals_as_interrupt(), simulation_pool(min(jobs, runs)) as pool:
-        _check_all(sweep, points, pool, console)
+        complaints: list[tuple[int, str, str]] = []
+        with progress_view(console, "points checked", len(points)) as view:
+
+            def note(job: PointCheck, failure: SimulationFailure | None) -> None:
+                if failure is not None:
+                    where = point_words(sweep.source, job.point.number, job.point.values)
+                    complaints.append((job.point.number, failure.blame, f"{where}: {failure.message}"))
+                view.advance()
+
+            simulate(pool, [PointCheck(point) for point in points], note, view.tick)
+        if complaints:
+            complaints.sort()
+            rest = len(complaints) - SHOWN_COMPLAINTS
+            texts = [text for _, _, text in complaints[:SHOWN_COMPLAINTS]] + ([f"and {rest} more"] if rest > 0 else [])
+            raise BarographError("; ".join(texts), complaints[0][1])
         folder = open_sweep(sweep, points, new=new)
         with hold.held(folder.root):
             return _carry_out(folder, pool, console, say)
-
-
-def _check_all(sweep: Sweep, points: Sequence[SweepPoint], pool: SimulationPool, console: Console) -> None:
-    """Raise BarographError with the errors, by point."""
-    complaints: list[tuple[int, str, str]] = []
-    with progress_view(console, "points checked", len(points)) as view:
-
-        def note(job: PointCheck, failure: SimulationFailure | None) -> None:
-            if failure is not None:
-                where = point_words(sweep.source, job.point.number, job.point.values)
-                complaints.append((job.point.number, failure.blame, f"{where}: {failure.message}"))
-            view.advance()
-
-        simulate(pool, [PointCheck(point) for point in points], note, view.tick)
-    if complaints:
-        complaints.sort()
-        rest = len(complaints) - SHOWN_COMPLAINTS
-        texts = [text for _, _, text in complaints[:SHOWN_COMPLAINTS]] + ([f"and {rest} more"] if rest > 0 else [])
-        raise BarographError("; ".join(texts), complaints[0][1])
 
 
 @dataclass(frozen=True)
@@ -130,7 +115,8 @@ def _carry_out(folder: SweepFolder, pool: SimulationPool, console: Console, say:
         why, path = "the report says why", None
         try:
             update_document(folder, failed_points, other_code, today)
-            path = _report(folder, say)
+            with limited("analyse"):
+                path = sweep_report.write_report(folder, say)
         except OSError as error:  # as where the disk is full; the failures are still printed
             say(f"no report: {message_of(error)}")
             why = "the lines above say why"
@@ -141,7 +127,12 @@ def _carry_out(folder: SweepFolder, pool: SimulationPool, console: Console, say:
         return INTERRUPTED_EXIT
     if path is not None:
         say(f"report: {path}")
-        _family_page(folder, say)
+        from analysis.claims.statements import load_claims
+
+        family, name = folder.root.parts[-3:-1]
+        if any(claim.simulated and claim.experiment == f"{family}/{name}" for claim in load_claims()):
+            with limited("report"):
+                say(f"{family}, all simulated: {report_of_sweeps(family)}")
     if failed_points:
         say(f"{len(failed_points)} of {total} points failed; {why}, the same command tries them again")
     return worst_exit(codes)
@@ -163,7 +154,10 @@ def _simulate(
         def end(point_id: str, failures: Sequence[SimulationFailure]) -> None:
             point = by_id[point_id]
             where = f"point {point.number} ({point_id})"
-            failures = [_with_advice(each) for each in failures]
+            failures = [
+                (replace(each, message=f"{each.message}: give a smaller --jobs") if each.is_death else each)
+                for each in failures
+            ]
             for each in failures:
                 view.say(f"{where}: {each.words()}")
             try:
@@ -184,25 +178,6 @@ def _simulate(
                 cells[point.point_id] = missing_runs(series)
         simulate_cells(pool, cells, end, view.tick)
     return failed_points
-
-
-def _with_advice(failure: SimulationFailure) -> SimulationFailure:
-    return replace(failure, message=f"{failure.message}: give a smaller --jobs") if failure.is_death else failure
-
-
-def _report(folder: SweepFolder, say: Say) -> Path | None:
-    with limited("analyse"):
-        return sweep_report.write_report(folder, say)
-
-
-def _family_page(folder: SweepFolder, say: Say) -> None:
-    """Write the page of the sweep's family, which compares its numbers with claims about the sweep."""
-    from analysis.claims.statements import load_claims
-
-    family, name = folder.root.parts[-3:-1]
-    if any(claim.simulated and claim.experiment == f"{family}/{name}" for claim in load_claims()):
-        with limited("report"):
-            say(f"{family}, all simulated: {report_of_sweeps(family)}")
 
 
 class Progress:

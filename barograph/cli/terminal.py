@@ -1,22 +1,21 @@
-"""A command's output: lines and tables on stdout, notes on stderr."""
+"""A command on its terminal: lines and tables on stdout, notes on stderr, and the signals that end it."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from analysis.report.table import ResultTable
 from barograph.errors import Say
-
-if TYPE_CHECKING:
-    from analysis.report.table import ResultTable
 
 C_LIBRARY = ctypes.CDLL(None)
 
@@ -63,10 +62,8 @@ def note(text: str) -> None:
 
 @contextmanager
 def stderr_for_libraries() -> Iterator[None]:
-    """Send the output of C libraries (METIS, given too few vertices) to stderr: stdout may be read as JSON.
-
-    For a single thread: in the block nothing else may print on stdout.
-    """
+    """Send the output of C libraries (METIS, given too few vertices) to stderr: stdout may be read as JSON. For a
+    single thread: in the block nothing else may print on stdout."""
     sys.stdout.flush()
     C_LIBRARY.fflush(None)
     stdout = os.dup(1)
@@ -77,3 +74,39 @@ def stderr_for_libraries() -> Iterator[None]:
         C_LIBRARY.fflush(None)
         os.dup2(stdout, 1)
         os.close(stdout)
+
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Delay an ending signal until after the block, when what the block started is known and can be ended."""
+    came: list[int] = []
+    handlers = {number: signal.signal(number, lambda each, _: came.append(each)) for number in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    heard = [number for number in came if signal.getsignal(number) != signal.SIG_IGN]
+    if heard:
+        signal.raise_signal(heard[0])
+
+
+@contextmanager
+def signals_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, and SIGINT in a background job, where shells ignore it. A
+    command that `nohup` started goes on after SIGHUP."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    outlives_terminal = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    numbers = [number for number in ENDING_SIGNALS if not (number == signal.SIGHUP and outlives_terminal)]
+    handlers = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -22,71 +22,76 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from barograph import supervisor
 from barograph.airflow_environment import (
     CONNECTION,
     DATABASE,
-    AirflowFailure,
     environment,
     prepare,
     prepare_users_database,
     write_scheduler_database,
 )
-from barograph.child_processes import ChildProcess
-from barograph.cli.signals import signals_as_interrupt
-from barograph.cli.terminal import say
-from barograph.errors import BarographError, Say
+from barograph.child_processes import STEP_S, STEPS, ChildProcess, supervisor_command
+from barograph.cli.terminal import say, signals_as_interrupt
+from barograph.errors import BarographError, ConfigurationError, Say
 from barograph.settings import HOLDER, ROOT, airflow_home
 from inventory.files import replace_file
 
 USER = "admin"
 READY_S = 300.0  # on a busy box; an Airflow that ended is noticed at once
 PARTS = (("api-server",), ("dag-processor",), ("scheduler", "--skip-serve-logs"), ("triggerer", "--skip-serve-logs"))
-SUPERVISOR_S = len(supervisor.STEPS) * supervisor.STEP_S + 5.0
+SUPERVISOR_S = len(STEPS) * STEP_S + 5.0
 # First the supervisor alone, which ends the others step by step, then the rest of its group.
 ENDING = ((signal.SIGTERM, SUPERVISOR_S), (signal.SIGTERM, 5.0), (signal.SIGKILL, 15.0))
 LAST_PORT = 65_535
 LOG, LOCK = "ui.log", "ui.lock"
 
 
-def add_arguments(ui: argparse.ArgumentParser) -> None:
+def add_ui_arguments(ui: argparse.ArgumentParser) -> None:
     ui.add_argument("--port", type=int, default=8080, metavar="N", help="port of 127.0.0.1 (default 8080)")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_ui(options: argparse.Namespace) -> int:
     return serve(options.port, say)
-
-
-class PortUnavailable(BarographError):
-    """The port is in use, or not allowed."""
-
-    blame = "configuration"
-
-
-class HomeInUse(BarographError):
-    """Another `barograph ui` uses this home."""
-
-    blame = "configuration"
 
 
 def serve(port: int, say: Say) -> int:
     """Serve until Ctrl-C, with a new password each time, also written to a file of Airflow's home (mode 0600)."""
     home = airflow_home()
     with _alone(home):
-        _require_free(port)
-        return _serve(home, port, say)
+        if not 1 <= port <= LAST_PORT:
+            raise ConfigurationError(f"--port is {port}; allowed: 1 to {LAST_PORT}, such as 8080")
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise ConfigurationError(
+                    f"port {port} on 127.0.0.1: {error.strerror}; give another with --port"
+                ) from error
+        prepare(home)
+        prepare_users_database(home)
+        password = write_password(home)
+        say(f"Airflow: http://127.0.0.1:{port}  user {USER}  password {password}")
+        with signals_as_interrupt(), start_airflow(home, port) as airflow:
+            try:
+                _await(airflow, port)
+                say("ready; Ctrl-C ends it")
+                code = airflow.wait()
+                raise BarographError(f"Airflow ended by itself with {code}; see {home / LOG}")
+            except KeyboardInterrupt:
+                say("stopping Airflow")
+                return 0
 
 
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """Lock the home; the kernel ends the lock with this process. Raises HomeInUse: two schedulers on one database would
-    each do tasks of the other's runs, and neither could release the machines of the other."""
+    """Lock the home; the kernel ends the lock with this process. Two schedulers on one database would each do tasks of
+    the other's runs, and neither could release the machines of the other."""
     home.mkdir(parents=True, exist_ok=True)
     lock = FileLock(home / LOCK)
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        raise HomeInUse(
+        raise ConfigurationError(
             f"another `barograph ui` serves from {home}; use that one, or end it, or set BAROGRAPH_HOME to another"
             " folder for a second one"
         ) from None
@@ -96,22 +101,6 @@ def _alone(home: Path) -> Iterator[None]:
         lock.release()
 
 
-def _serve(home: Path, port: int, say: Say) -> int:
-    prepare(home)
-    prepare_users_database(home)
-    password = write_password(home)
-    say(f"Airflow: http://127.0.0.1:{port}  user {USER}  password {password}")
-    with signals_as_interrupt(), start_airflow(home, port) as airflow:
-        try:
-            _await(airflow, port)
-            say("ready; Ctrl-C ends it")
-            code = airflow.wait()
-            raise AirflowFailure(f"Airflow ended by itself with {code}; see {home / LOG}")
-        except KeyboardInterrupt:
-            say("stopping Airflow")
-            return 0
-
-
 def start_airflow(home: Path, port: int) -> ChildProcess:
     """Start Airflow's parts under a supervisor, which ends with all their processes."""
     parts = [[sys.executable, "-m", "airflow", *part] for part in PARTS]
@@ -119,7 +108,7 @@ def start_airflow(home: Path, port: int) -> ChildProcess:
 
 
 def start_supervised(commands: Sequence[Sequence[str]], log: Path, environment: Mapping[str, str]) -> ChildProcess:
-    argv = supervisor.command(commands, os.getpid())
+    argv = supervisor_command(commands, os.getpid())
     with log.open("ab") as output:
         return ChildProcess(argv, folder=ROOT, output=output, environment=environment, ending=ENDING, ends_its_own=True)
 
@@ -154,23 +143,13 @@ def _await(airflow: ChildProcess, port: int) -> None:
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         if (code := airflow.exit_code()) is not None:
-            raise AirflowFailure(f"Airflow ended with {code}; see {airflow_home() / LOG}")
+            raise BarographError(f"Airflow ended with {code}; see {airflow_home() / LOG}")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/monitor/health", timeout=2):
                 return
         except (OSError, urllib.error.URLError):
             time.sleep(0.5)
-    raise AirflowFailure(f"Airflow does not answer after {READY_S:g} s; see {airflow_home() / LOG}")
-
-
-def _require_free(port: int) -> None:
-    if not 1 <= port <= LAST_PORT:
-        raise PortUnavailable(f"--port is {port}; allowed: 1 to {LAST_PORT}, such as 8080")
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise PortUnavailable(f"port {port} on 127.0.0.1: {error.strerror}; give another with --port") from error
+    raise BarographError(f"Airflow does not answer after {READY_S:g} s; see {airflow_home() / LOG}")
 
 
 def _password_file(home: Path) -> Path:

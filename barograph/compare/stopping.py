@@ -51,7 +51,7 @@ def read_checks(series_dir: Path, opened_s: float | None = None) -> list[dict[st
         log.warning("%s: %d of %d lines could not be read", series_dir / CHECKS_FILE, damaged, len(lines))
     if opened_s is None:
         return checks
-    return [line for line in checks if is_of_execution({"started_s": line["t"], **line}, opened_s)]
+    return [line for line in checks if is_of_execution(line, opened_s)]
 
 
 def total_time_s(series: Series) -> float:

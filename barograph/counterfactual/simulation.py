@@ -22,11 +22,12 @@ from filelock import FileLock, Timeout
 
 from analysis.record.event_timeline import event_times
 from analysis.record.files import RunPaths, SeriesPaths, read_json
-from barograph.campaign.cells import link_runs, open_cell
 from barograph.campaign.simulation import (
     SimulationFailure,
     SimulationPool,
+    link_runs_of_cells,
     missing_runs,
+    open_cell,
     simulate_cells,
     simulation_pool,
 )
@@ -244,7 +245,7 @@ def simulated(
             say(f"simulating {', '.join(names)}")
         failures = _simulate(pool, recording, cells)
         pool.end()
-        links = link_runs(folder, {f"{number:02d}": series.folder for number, series in cells.items()})
+        links = link_runs_of_cells(folder, {f"{number:02d}": series.folder for number, series in cells.items()})
         say("analysing the recorded run and the simulated ones in one Spark session")
         analyse_runs(folder, spark_master(), jars=avro_jars(SeriesPaths(folder), say))
         delays_s = {name: tuple(_lateness(recording, SeriesPaths(folder).run(name))) for name in links}

@@ -53,7 +53,7 @@ _reserved: dict[Path, BaseFileLock] = {}  # the kernel ends them with this proce
 
 def reserve_testbed(experiment: Experiment) -> None:
     """Require a free testbed, and reserve it until this process ends: two commands started together would
-    both find it free. For commands only; a DAG waits for the lease (`dags.waiting`).
+    both find it free. For commands only; a DAG waits for the lease (`dags.wiring`).
     """
     require_free_testbed(experiment)
     testbed = experiment.testbed.name

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -66,10 +66,8 @@ class SeriesLock:
 
 
 def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
-    """Take the series for this execution, even if it has it already. Raises SeriesInUse (capacity).
-
-    `parent_pid`: the process that opened the series and started this one to carry it out.
-    """
+    """Take the series for this execution, even if it has it already. Raises SeriesInUse (capacity). `parent_pid`: the
+    process that opened the series and started this one to carry it out."""
     with _lock(series_dir):
         refuse_others(series_dir, parent_pid)
         _write(series_dir, time.time())
@@ -109,10 +107,8 @@ def beating(series_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def held(series_dir: Path) -> Iterator[None]:
-    """Hold the series during the block, against other writers. Raises SeriesInUse.
-
-    If the folder cannot be written, or its disk is full, only check that no other execution holds it.
-    """
+    """Hold the series during the block, against other writers. Raises SeriesInUse. If the folder cannot be written, or
+    its disk is full, only check that no other execution holds it."""
     current = read(series_dir)
     try:
         take(series_dir)
@@ -143,7 +139,10 @@ def _kept(series_dir: Path) -> Iterator[None]:
 
     def beat(interrupt: Callable[[], None]) -> None:
         if not messages and (other := _beat(series_dir)) is not None:
-            messages.append(_lost_message(series_dir, other))
+            messages.append(
+                f"series {series_dir.name} was taken by {other.holder} on {other.host} while nothing was heard of"
+                " this execution (it was stopped, or a clock was set); it ends, and leaves the series to that one"
+            )
             log.warning("%s", messages[0])
             interrupt()
 
@@ -197,10 +196,7 @@ def heartbeat(beat: Callable[[], None], name: str, every_s: float, limit_s: floa
 def read(series_dir: Path) -> SeriesLock | None:
     """Return the hold, None if nobody has it. An unreadable file holds nothing: it is written atomically."""
     with suppress(FileNotFoundError, ValueError, TypeError):
-        document = json.loads((series_dir / FILE).read_text(encoding="utf-8"))
-        return SeriesLock(
-            **{field.name: document[field.name] for field in fields(SeriesLock) if field.name in document}
-        )
+        return SeriesLock(**json.loads((series_dir / FILE).read_text(encoding="utf-8")))
     return None
 
 
@@ -225,13 +221,6 @@ def _write(series_dir: Path, now_s: float) -> None:
     works = me.pid == os.getpid() or (current is not None and current.holder == me and not current.outlives)
     facts = {"host": socket.gethostname(), "heartbeat_s": now_s, "outlives": not works}
     write_json_atomic(series_dir / FILE, {**asdict(me), **facts})
-
-
-def _lost_message(series_dir: Path, other: SeriesLock) -> str:
-    return (
-        f"series {series_dir.name} was taken by {other.holder} on {other.host} while nothing was heard of this"
-        " execution (it was stopped, or a clock was set); it ends, and leaves the series to that one"
-    )
 
 
 def _in_use_message(series_dir: Path, other: SeriesLock, now_s: float) -> str:

@@ -59,8 +59,7 @@ class _Interruption:
 @contextmanager
 def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> Iterator[Series]:
     """Run one step of a series: hold the series, end the whole execution on an interruption, and record a failure with
-    its blame. Call `first` before the check whether the series was stopped.
-    """
+    its blame. Call `first` before the check whether the series was stopped."""
     with interruptible():
         try:
             series = read_series(series_dir)
@@ -76,17 +75,15 @@ def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> It
             raise
         except BaseException as error:
             if not isinstance(error, NO_FAILURES):
-                ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=_step_message(error))
+                # Airflow's time limit is no `Exception`, and says no more than its process.
+                limit = "" if isinstance(error, Exception) else "a step took longer than its limit and was ended: "
+                ProgressFile(series_dir).tell(
+                    "step_failed", blame=blame_of(error), message=f"{limit}{message_of(error)}"
+                )
             raise
 
 
 NO_FAILURES = (KeyboardInterrupt, SystemExit, GeneratorExit)
-
-
-def _step_message(error: BaseException) -> str:
-    """Return the error's message. Airflow's time limit is no `Exception`, and says no more than its process."""
-    limit = "" if isinstance(error, Exception) else "a step took longer than its limit and was ended: "
-    return f"{limit}{message_of(error)}"
 
 
 def request_stop(series_dir: Path) -> None:

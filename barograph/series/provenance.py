@@ -19,6 +19,7 @@ from analysis.record.files import keep_bytes
 from barograph.code.git import SHORT, GitFailed, git, git_bytes
 from barograph.errors import ExperimentError
 from barograph.settings import ROOT, process_environment
+from playbooks.storm_home.assemble import storm_version
 
 PRODUCT = ("dags", "inventory", "playbooks", "topologies", "scheduler_plugins", "analysis", "barograph",
          "pyproject.toml", "requirements.txt")  # fmt: skip
@@ -38,11 +39,9 @@ def save_patch(series_dir: Path, patch: bytes) -> str | None:
 
 
 def work_tree_patch(root: Path = ROOT) -> bytes:
-    """Return the changes of tracked files in Barograph's own folders; empty where clean, and without git.
-
-    Untracked files are left out: an inventory may hold passwords. Raises ExperimentError naming a changed file that
-    seems to contain a secret: it would be in results and bundles.
-    """
+    """Return the changes of tracked files in Barograph's own folders; empty where clean, and without git. Untracked
+    files are left out: an inventory may hold passwords. Raises ExperimentError naming a changed file that seems to
+    contain a secret: it would be in results and bundles."""
     try:
         house = [name for name in PRODUCT if (root / name).exists()]
         names = git_bytes(root, "diff", "--name-only", "-z", "HEAD", "--", *house).split(b"\0")
@@ -95,15 +94,11 @@ def simulating_code_sha256(root: Path = ROOT) -> str:
     for house in SIMULATING:
         for file in sorted(path for kind in ("*.py", "*.yaml") for path in (root / house).rglob(kind)):
             name = file.relative_to(root)
-            if _is_code(name) and file.is_file():
+            # Not Maven's copies in `target`, nor hidden files, such as Emacs' links `.#name.py`.
+            if not any(part == "target" or part.startswith(".") for part in name.parts) and file.is_file():
                 with suppress(FileNotFoundError):  # an editor's temporary file, gone meanwhile
                     digest.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
-
-
-def _is_code(name: Path) -> bool:
-    """Return False for Maven's copies in `target`, and for hidden files, such as Emacs' links `.#name.py`."""
-    return not any(part == "target" or part.startswith(".") for part in name.parts)
 
 
 def code_of_today() -> dict[str, Any]:
@@ -113,11 +108,8 @@ def code_of_today() -> dict[str, Any]:
 
 
 def is_of_code(run: Mapping[str, Any], today: Mapping[str, Any]) -> bool:
-    """Return whether a run's record has this code: its commit counts where nothing was changed since."""
-    if "code_sha256" in run:
-        return bool(run["code_sha256"] == today["code_sha256"])
-    clean = [(each.get("git_commit"), each.get("git_dirty")) for each in (run, today)]
-    return clean[0] == clean[1] and clean[0][0] is not None and clean[0][1] is False
+    """Return whether the record of a simulated run has this code, whatever its commit."""
+    return bool(run.get("code_sha256") == today["code_sha256"])
 
 
 def code_words(facts: Mapping[str, Any]) -> str:
@@ -131,8 +123,6 @@ DISTRIBUTIONS = ("apache-airflow", "ansible-core", "ansible-runner", "pyspark")
 
 
 def versions() -> dict[str, str]:
-    from playbooks.storm_home.assemble import storm_version
-
     versions_by_name = {"storm": storm_version(), "python": platform.python_version()}
     for name in DISTRIBUTIONS:
         try:
@@ -144,16 +134,13 @@ def versions() -> dict[str, str]:
 
 def box_facts() -> dict[str, Any]:
     """Return CPU, memory, kernel and the load when the run began."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
     return {
-        "cpu_model": _proc_field(Path("/proc/cpuinfo"), "model name"),
+        "cpu_model": next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None),
         "cpus": len(os.sched_getaffinity(0)),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
         "kernel": platform.release(),
         "system": platform.freedesktop_os_release().get("PRETTY_NAME"),
         "load_1min": os.getloadavg()[0],
     }
-
-
-def _proc_field(path: Path, key: str) -> str | None:
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), None)

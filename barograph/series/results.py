@@ -18,19 +18,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis import session
+from analysis.errors import SeriesInUse, StorageConfigurationError, StorageError
+from analysis.ingest import avro_jar
 from analysis.record.files import SeriesPaths, is_complete, read_json, write_json_atomic
 from analysis.record.simulated import date_s
-from barograph.errors import Say, blame_of, message_of
+from analysis.sql import SeriesTables, tables_on_disk
+from analysis.storage import hold as bucket_hold
+from analysis.storage import spark_s3, transfer
+from analysis.storage.bucket import Bucket
+from analysis.storage.hold import BucketHolder, read_hold
+from analysis.storage.spark_s3 import current_tables, open_shared
+from analysis.storage.transfer import UNSENT, fetch_series, mirror
+from barograph.errors import ConfigurationError, Say, blame_of, message_of
 from barograph.series import hold
 from barograph.settings import holder, location, results_root, spark_master
 from inventory.files import lasting_id
 from inventory.leases.holder import process_start
+from inventory.local.rootfs import cache_dir
 
 if TYPE_CHECKING:
-    from analysis.sql import SeriesTables
-    from analysis.storage.bucket import Bucket
-    from analysis.storage.hold import BucketHolder
-
+    from pyspark.sql import SparkSession
 
 HOLD_S = 6 * 3600.0  # without renewal: the longest wait for another machine whose harness died
 
@@ -38,15 +46,12 @@ HOLD_S = 6 * 3600.0  # without renewal: the longest wait for another machine who
 @dataclass(frozen=True)
 class Results:
     """A folder of this box. Methods about a series take its folder below `root`. A folder has nothing to send: there
-    these methods only hold the series.
-    """
+    these methods only hold the series."""
 
     root: Path
 
     def require(self) -> None:
         """Raise the error that would prevent results from being stored, before anything is started."""
-        from analysis.errors import StorageConfigurationError
-
         folder = next(path for path in (self.root, *self.root.parents) if path.exists())
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             why = "may not be written to" if folder.is_dir() else "is no folder"
@@ -88,8 +93,6 @@ class Results:
 
     def tables(self, series_dir: Path) -> SeriesTables | None:
         """Return the tables of a series for Spark; None where it was not analysed."""
-        from analysis.sql import tables_on_disk
-
         return tables_on_disk(series_dir)
 
     def spark_settings(self, say: Say) -> Mapping[str, str] | None:
@@ -112,8 +115,6 @@ class Spool(Results):
         self.bucket.check()
 
     def refresh(self, scope: str = "", *, digest: bool = False) -> None:
-        from analysis.storage.transfer import mirror
-
         mirror(self.bucket, self.root, scope, digest=digest)
 
     def begin(self, series_dir: Path) -> None:
@@ -125,18 +126,12 @@ class Spool(Results):
             raise
 
     def _take_bucket_hold(self, series_dir: Path) -> None:
-        from analysis.storage import hold as bucket_hold
-        from analysis.storage.transfer import UNSENT
-
         now, name = time.time(), self._name(series_dir)
         lives = self._holder_lives(name)
         bucket_hold.take(self.bucket, name, series_dir, self._me, now_s=now, until_s=now + HOLD_S, alive=lives)
         (series_dir / UNSENT).touch()
 
     def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None:
-        from analysis.storage import hold as bucket_hold
-        from analysis.storage import transfer
-
         hold.refuse_others(series_dir)
         (series_dir / transfer.UNSENT).touch()  # also if the bucket does not answer: new files stay marked
         if (series_dir / "hold.json").exists():
@@ -146,9 +141,6 @@ class Spool(Results):
         transfer.send_series(self.bucket, self._name(series_dir), series_dir, under_way=under_way, keep_raw=False)
 
     def end(self, series_dir: Path) -> None:
-        from analysis.storage import hold as bucket_hold
-        from analysis.storage.transfer import UNSENT
-
         try:
             self.send(series_dir)
             (series_dir / UNSENT).unlink(missing_ok=True)
@@ -167,35 +159,22 @@ class Spool(Results):
 
     def analyse(self, series_dir: Path, master: str, say: Say) -> Path:
         from analysis.pipeline import analyse
-        from analysis.storage import spark_s3
-        from analysis.storage.spark_s3 import open_shared
-        from inventory.local.rootfs import cache_dir
 
         shared = open_shared(self.bucket, self._name(series_dir), time.time())
         jars = (*spark_s3.jars(cache_dir(), say), *avro_jars(SeriesPaths(series_dir, shared), say))
         return analyse(series_dir, master, shared=shared, jars=jars)
 
     def waiting(self) -> tuple[Path, ...]:
-        from analysis.storage.transfer import UNSENT
-
         return tuple(mark.parent for mark in sorted(self.root.glob(f"*/*/*/{UNSENT}")))
 
     def tables(self, series_dir: Path) -> SeriesTables | None:
-        from analysis.storage.spark_s3 import current_tables
-
         return current_tables(self.bucket, self._name(series_dir), series_dir)
 
     def spark_settings(self, say: Say) -> Mapping[str, str] | None:
-        from analysis.storage import spark_s3
-        from inventory.local.rootfs import cache_dir
-
         return spark_s3.s3a_settings(spark_s3.jars(cache_dir(), say))
 
     @contextmanager
     def whole(self, series_dir: Path) -> Iterator[Path]:
-        from analysis.storage.transfer import UNSENT, fetch_series
-        from barograph.errors import ConfigurationError
-
         if (series_dir / UNSENT).exists():
             raise ConfigurationError(
                 f"{series_dir.name} is not all in the bucket yet; barograph report {series_dir} sends it"
@@ -208,17 +187,14 @@ class Spool(Results):
         return series_dir.absolute().relative_to(self.root).as_posix()
 
     def _holder_lives(self, name: str) -> bool:
-        """Return whether another execution of this box still has the series; other boxes are unknown.
-
-        The spool's hold was checked before. A DAG that waits between its tasks has its lease.
-        """
-        from analysis.storage.hold import read_hold
+        """Return whether another execution of this box still has the series; other boxes are unknown. The spool's hold
+        was checked before. A DAG that waits between its tasks has its lease."""
         from inventory.leases import registry
 
-        bucket_hold = read_hold(self.bucket, name)
-        if bucket_hold is None:
+        record = read_hold(self.bucket, name)
+        if record is None:
             return False
-        pid, born = int(bucket_hold[0]["pid"]), bucket_hold[0]["born"]
+        pid, born = int(record[0]["pid"]), record[0]["born"]
         if (pid, born) == (self._me.pid, self._me.born) or (pid and process_start(pid) != born):
             return False
         series_id, now = name.rpartition("/")[2], time.time()
@@ -227,17 +203,12 @@ class Spool(Results):
 
     @cached_property
     def _me(self) -> BucketHolder:
-        from analysis.storage.hold import BucketHolder
-
         me = holder()
         return BucketHolder(lasting_id(self.root / ".harness-id"), socket.gethostname(), me.pid, me.born)
 
 
 def avro_jars(series: SeriesPaths, say: Say) -> tuple[Path, ...]:
     """Return the jars, beside its own, with which Spark reads the files of the series' workers."""
-    from analysis.ingest import avro_jar
-    from inventory.local.rootfs import cache_dir
-
     return (avro_jar.jar(cache_dir(), say),) if series.has_avro() else ()
 
 
@@ -246,8 +217,6 @@ def results() -> Results:
     place = location()
     if place is None:
         return Results(results_root())
-    from analysis.storage.bucket import Bucket
-
     return Spool(results_root(), Bucket(place))
 
 
@@ -259,8 +228,6 @@ def results_of(series_dir: Path) -> Results:
 
 def send_waiting(say: Say) -> None:
     """Send files that could not be sent earlier; an execution elsewhere on this box sends its own."""
-    from analysis.errors import SeriesInUse, StorageError
-
     place = results()
     for series_dir in place.waiting():
         try:
@@ -317,21 +284,18 @@ def analyse_again(series_dir: Path, say: Say) -> Path:
 
 
 @contextmanager
-def one_session(series_dirs: Sequence[Path], say: Say) -> Iterator[None]:
-    """Let the analyses of these series in the block share one Spark session, which is warm after the first."""
-    from analysis import session
-    from analysis.ingest import avro_jar
-    from inventory.local.rootfs import cache_dir
-
+def one_session(series_dirs: Sequence[Path], say: Say, *, simulates: bool = False) -> Iterator[SparkSession]:
+    """Yield one Spark session for the analyses of these series in the block, warm after the first; `simulates`: also of
+    simulated ones."""
     spark_settings = [results_of(each).spark_settings(say) for each in series_dirs]
     settings = next((each for each in spark_settings if each), {})  # for series in the bucket
     # Raw lines in a bucket are not counted here: with those a session for long series does no harm.
     series = [SeriesPaths(each) for each in series_dirs if SeriesPaths(each).runs.is_dir()]
-    raw_bytes = session.SHORT_BYTES if settings else sum(each.raw_bytes() for each in series)
-    if settings or any(each.has_avro() for each in series):
+    raw_bytes = 0 if simulates else session.SHORT_BYTES if settings else sum(each.raw_bytes() for each in series)
+    if simulates or settings or any(each.has_avro() for each in series):
         settings = session.with_jar(settings, avro_jar.jar(cache_dir(), say))
-    with session.shared_session(spark_master(), raw_bytes, settings):
-        yield
+    with session.shared_session(spark_master(), raw_bytes, settings) as spark:
+        yield spark
 
 
 def finish(series_dir: Path, say: Say) -> bool:
@@ -368,9 +332,6 @@ def write_index() -> Path:
 
 
 def _try_to_send(do: Callable[[], Any], series_dir: Path, say: Say) -> bool:
-    """Do it and return whether it was sent."""
-    from analysis.errors import StorageConfigurationError, StorageError
-
     try:
         do()
     except (StorageError, StorageConfigurationError) as error:

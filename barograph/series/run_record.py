@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -41,7 +42,8 @@ class RunRecord:
     def begin(self, run: PlannedRun, facts: Mapping[str, Any], attempt: int) -> None:
         self.folder.mkdir(parents=True)
         now = self.clock.now()
-        self.document = {"v": 1, **_plan_facts(run), **facts, "attempt": attempt}
+        data = {key: getattr(run, key) for key in ("run_id", "block", "repetition", "order", "seed")}
+        self.document = {"v": 1, **data, "variant": as_data(run.variant), **facts, "attempt": attempt}
         self.document |= {"status": "incomplete", "failure": None, "started_s": now, "ended_s": now, "phases": []}
         self._save()
         self.event("run_started", t=now)
@@ -73,7 +75,9 @@ class RunRecord:
         if (date_s := self.document.get("date_s")) is not None:  # simulated: its other times are not wall times
             self.document["wall_s"] = time.time() - date_s
         if isinstance(error, Exception) and self.document["failure"] is None:
-            self.document["failure"] = _failure_facts(error, self.document["phases"])
+            phases = self.document["phases"]
+            where = phases[-1]["name"] if phases else "before the first phase"
+            self.document["failure"] = {"blame": blame_of(error), "message": message_of(error), "where": where}
         self._save()
 
     def _save(self) -> None:
@@ -87,9 +91,7 @@ def read_run(folder: Path) -> dict[str, Any] | None:
 
 def is_of_execution(run: Mapping[str, Any], opened_s: float) -> bool:
     """Return whether the record names this execution: the box's clock may have been set back since the opening."""
-    if (mine_s := run.get("opened_s")) is None:  # not in older records
-        return bool(run.get("started_s", 0.0) >= opened_s)
-    return bool(mine_s == opened_s)
+    return bool(run.get("opened_s") == opened_s)
 
 
 def set_attempt_aside(folder: Path, attempts: Path) -> int:
@@ -103,16 +105,6 @@ def set_attempt_aside(folder: Path, attempts: Path) -> int:
     attempts.mkdir(exist_ok=True)
     folder.rename(attempts / f"{folder.name}.attempt-{number}")
     return number + 1
-
-
-def _plan_facts(run: PlannedRun) -> dict[str, Any]:
-    data = {key: getattr(run, key) for key in ("run_id", "block", "repetition", "order", "seed")}
-    return data | {"variant": as_data(run.variant)}
-
-
-def _failure_facts(error: Exception, phases: list[dict[str, Any]]) -> dict[str, str]:
-    where = phases[-1]["name"] if phases else "before the first phase"
-    return {"blame": blame_of(error), "message": message_of(error), "where": where}
 
 
 class Clock(Protocol):
@@ -186,12 +178,21 @@ NEWEST_SERIES = 5  # the newest; older ones were measured with other code
 def median_overhead(choice: TestbedChoice) -> Overhead:
     """Return medians over complete runs on this testbed with the same way of joining machines; else the default."""
     openings, runs, boots, paces = [], [], [], []
-    for folder, document in _newest_series(choice):
+    folders = sorted(series_folders(results_root()), key=lambda each: each.name, reverse=True)
+    documents = ((folder, read_json_or_none(SeriesPaths(folder).series_json) or {}) for folder in folders)
+    alike = ((folder, document) for folder, document in documents if _is_of_testbed(document, choice))
+    for folder, document in islice(alike, NEWEST_SERIES):
         mine = [run for path in folder.glob("runs/*") if (run := read_run(path)) and run["status"] == "complete"]
         runs += [overhead_of(run) for run in mine]
         boots += [_phase_s(phase) for run in mine for phase in run["phases"] if phase["name"] == "boot"]
-        openings += _opening_s(document, mine)
-        paces += [pace for run in mine if (pace := _pace(run)) is not None]
+        opened_s = float(document["opened_s"])
+        begin_s = first_date_s(run for run in mine if is_of_execution(run, opened_s))
+        if begin_s is not None and begin_s >= opened_s:  # else the clock was set back
+            openings.append(begin_s - opened_s)
+        for run in mine:  # wall seconds per simulated second; a run on machines has none
+            simulated_s = float(run["ended_s"]) - float(run["started_s"])
+            if run.get("wall_s") is not None and simulated_s > 0:
+                paces.append(float(run["wall_s"]) / simulated_s)
     default = default_overhead(choice.name)
     if not runs:
         return default
@@ -204,12 +205,6 @@ def median_overhead(choice: TestbedChoice) -> Overhead:
     )
 
 
-def _pace(run: Mapping[str, Any]) -> float | None:
-    """Return wall seconds per simulated second; None for a run on machines, or a record without them."""
-    simulated_s = float(run["ended_s"]) - float(run["started_s"])
-    return None if run.get("wall_s") is None or simulated_s <= 0 else float(run["wall_s"]) / simulated_s
-
-
 def overhead_of(run: dict[str, Any]) -> float:
     """Return the seconds of a run beyond what the experiment planned, without booting, which is counted apart."""
     planned_s = sum(float(phase["planned_s"]) for phase in run["phases"])
@@ -217,24 +212,9 @@ def overhead_of(run: dict[str, Any]) -> float:
     return max(0.0, float(run["ended_s"]) - float(run["started_s"]) - planned_s - boots_s)
 
 
-def _opening_s(document: dict[str, Any], runs: list[dict[str, Any]]) -> list[float]:
-    """Return the seconds from the opening to the first run of that execution."""
-    opened_s = float(document["opened_s"])
-    begin_s = first_date_s(run for run in runs if is_of_execution(run, opened_s))
-    return [begin_s - opened_s] if begin_s is not None and begin_s >= opened_s else []  # else the clock was set back
-
-
-def _newest_series(choice: TestbedChoice) -> Iterator[tuple[Path, dict[str, Any]]]:
-    count = 0
-    for folder in sorted(series_folders(results_root()), key=lambda each: each.name, reverse=True):
-        document = read_json_or_none(SeriesPaths(folder).series_json) or {}
-        testbed = document.get("spec", {}).get("testbed", {})
-        if (testbed.get("name"), testbed.get("joining", "ready")) != (choice.name, choice.joining):
-            continue
-        count += 1
-        yield folder, document
-        if count == NEWEST_SERIES:
-            return
+def _is_of_testbed(document: Mapping[str, Any], choice: TestbedChoice) -> bool:
+    testbed = document.get("spec", {}).get("testbed", {})
+    return (testbed.get("name"), testbed.get("joining", "ready")) == (choice.name, choice.joining)
 
 
 def _phase_s(phase: dict[str, Any]) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,7 +16,6 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record.files import (
-    RunPaths,
     SeriesPaths,
     experiment_of,
     is_complete,
@@ -121,12 +120,10 @@ def open_series(
     now_s: float | None = None,
     estimate: Mapping[str, Any] | None = None,
 ) -> Series:
-    """Open the newest unfinished series of exactly this request, or (or if `new`) a fresh one.
-
-    `again`: a repeated task takes the series that its DAG run has opened, complete or not, if there is one. `estimate`
-    is the cost of this execution; each execution of a series that costs money has its own. Raises ExperimentError where
-    the series has runs that are not measured, or simulated, as this Barograph would.
-    """
+    """Open the newest unfinished series of exactly this request, or (or if `new`) a fresh one. `again`: a repeated task
+    takes the series that its DAG run has opened, complete or not, if there is one. `estimate` is the cost of this
+    execution; each execution of a series that costs money has its own. Raises ExperimentError where the series has runs
+    that are not measured, or simulated, as this Barograph would."""
     now = time.time() if now_s is None else now_s
     experiment = resolve_experiment(experiment)
     commit, dirty = git_state()
@@ -143,18 +140,14 @@ def open_series(
     estimates = predecessor.get("estimates", [])
     if estimate is not None:
         estimates = [*estimates, {"opened_s": now, **estimate}]
-    folder = unfinished.folder if unfinished else _new_folder(experiment, now)
+    parent = results_root() / experiment.name
+    folder = unfinished.folder if unfinished else new_folder(lambda at_s: parent / series_id(experiment, at_s), now)
+    SeriesPaths(folder).runs.mkdir(exist_ok=True)
     results().begin(folder)
     try:
         keep_traces(folder, traces)
         (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier execution
-        document = {
-            "v": 1,
-            "series_id": folder.name,
-            "experiment": experiment.name,
-            "spec": experiment.as_data(),
-            "runs": [run.run_id for run in plan_runs(experiment)],
-            "opened_s": now,
+        facts = {
             "dag_run": dag_run(),
             "resumed": unfinished is not None,
             **code,
@@ -163,13 +156,28 @@ def open_series(
             "estimates": estimates,
             "reported": predecessor.get("reported", {}),
         }
-        write_json_atomic(SeriesPaths(folder).series_json, document)
+        series = write_series(folder, experiment, now, facts)
         ProgressFile(folder).tell(OPENED, opened_s=now)
     except Exception:
         with suppress(Exception):  # the original failure matters more
             results().end(folder)
         raise
-    return Series(folder, experiment, now)
+    return series
+
+
+def write_series(folder: Path, experiment: Experiment, opened_s: float, facts: Mapping[str, Any]) -> Series:
+    """Write the document of a series with these facts, and return the series."""
+    document = {
+        "v": 1,
+        "series_id": folder.name,
+        "experiment": experiment.name,
+        "spec": experiment.as_data(),
+        "runs": [run.run_id for run in plan_runs(experiment)],
+        "opened_s": opened_s,
+        **facts,
+    }
+    write_json_atomic(SeriesPaths(folder).series_json, document)
+    return Series(folder, experiment, document["opened_s"])
 
 
 def trace_contents(experiment: Experiment, kept_in: Path | None) -> dict[str, bytes]:
@@ -252,15 +260,27 @@ def series_document(folder: Path) -> dict[str, Any]:
 
 def find_series(name: str, testbed: str | None = None) -> Path:
     """Return a series by its folder, its id, or an experiment's name (then its newest). Raises ExperimentError.
-
     `testbed`: the testbed of an experiment's newest series; None: machines, not simulated. A name in a bucket works
-    too; the files that reports need have been fetched.
-    """
+    too; the files that reports need have been fetched."""
     place = results()
     if (Path(name) / "series.json").is_file() and not Path(name).absolute().is_relative_to(place.root):
         return Path(name).absolute()
     place.refresh()
-    folder = _find_folder(name, testbed)
+    everything = series_folders(place.root)
+    by_name = [each.absolute() for each in (Path(name), place.root / name) if (each / "series.json").is_file()]
+    by_name += [each for each in reversed(everything) if each.name == name]
+    mine = [folder for folder in everything if experiment_of(folder) == name]
+    matches = sorted((folder for folder in mine if is_of_testbed(folder, testbed)), key=lambda folder: folder.name)
+    if not by_name and mine and not matches:
+        raise ExperimentError(
+            f"no series of {name}{_of_testbed(testbed) or ' on machines'}{_simulated_remark(mine)}; run the experiment,"
+            " or name a series"
+        )
+    if not by_name and not matches:
+        having = ", ".join(sorted({experiment_of(folder) for folder in everything})) or "nothing yet"
+        message = f"no series {name!r}; give a folder results/<experiment>/<series>, a series id or an experiment"
+        raise ExperimentError(f"{message}; there are series of {having}")
+    folder = by_name[0] if by_name else matches[-1]
     place.refresh(folder.relative_to(place.root).as_posix(), digest=True)
     return folder
 
@@ -269,47 +289,31 @@ def find_all_series(name: str, testbed: str | None = None, say: Say = lambda _: 
     """Return the series of a name, or all that match a pattern: `stela/*` the newest of each experiment, `stela/star/*`
     every one. `testbed`: only series from it; None: from machines, not simulated. `say` gets the number of omitted
     simulated ones. Raises ExperimentError for none."""
-    matches = _find_all(name, testbed)
-    simulated = [] if testbed else [folder for folder in _fitting(name, results().root) if is_simulated_series(folder)]
+    place = results()
+    if not PATTERN.intersection(name) or (Path(name) / "series.json").is_file():
+        matches = [find_series(name, testbed)]
+        fitting = [folder for folder in series_folders(place.root) if experiment_of(folder) == name]
+    else:
+        place.refresh()
+        newest: dict[str, Path] = {}
+        fitting = []
+        for folder in series_folders(place.root):
+            key = folder.relative_to(place.root).as_posix() if name.count("/") > 1 else experiment_of(folder)
+            if fnmatchcase(key, name):
+                fitting.append(folder)
+                newest |= {key: folder} if is_of_testbed(folder, testbed) else {}
+        if not newest:
+            raise ExperimentError(
+                f"no series{_of_testbed(testbed)} fits {name!r}{_simulated_remark(fitting)}; a pattern is of"
+                " experiments, stela/*, or of series, stela/star/*"
+            )
+        matches = list(newest.values())
+        for folder in matches:
+            place.refresh(folder.relative_to(place.root).as_posix(), digest=True)
+    simulated = [] if testbed else [folder for folder in fitting if is_simulated_series(folder)]
     if words := simulated_words(len(set(simulated) - set(matches))):
         say(f"{name}: {words}; --testbed {SIMULATED} takes {'it' if len(simulated) == 1 else 'them'}")
     return matches
-
-
-def _fitting(name: str, root: Path) -> list[Path]:
-    """Return the series of the experiment with that name, or of the pattern; none for the name of a series."""
-    if PATTERN.intersection(name):
-        return [folder for key, folder in _by_key(name, root) if fnmatchcase(key, name)]
-    return [folder for folder in series_folders(root) if experiment_of(folder) == name]
-
-
-def _find_all(name: str, testbed: str | None) -> list[Path]:
-    if not PATTERN.intersection(name) or (Path(name) / "series.json").is_file():
-        return [find_series(name, testbed)]
-    place = results()
-    place.refresh()
-    newest: dict[str, Path] = {}
-    matches = [(key, folder) for key, folder in _by_key(name, place.root) if fnmatchcase(key, name)]
-    for key, folder in matches:
-        if is_of_testbed(folder, testbed):
-            newest[key] = folder
-    if not newest:
-        raise ExperimentError(
-            f"no series{_of_testbed(testbed)} fits {name!r}{_simulated_remark([folder for _, folder in matches])}; a"
-            " pattern is of experiments, stela/*, or of series, stela/star/*"
-        )
-    for folder in newest.values():
-        place.refresh(folder.relative_to(place.root).as_posix(), digest=True)
-    return list(newest.values())
-
-
-def _by_key(pattern: str, root: Path) -> list[tuple[str, Path]]:
-    """Return every series with the key that a pattern matches: its experiment, or its own name below the results."""
-    of_series = pattern.count("/") > 1
-    return [
-        (folder.relative_to(root).as_posix() if of_series else experiment_of(folder), folder)
-        for folder in series_folders(root)
-    ]
 
 
 def _of_testbed(testbed: str | None) -> str:
@@ -317,30 +321,8 @@ def _of_testbed(testbed: str | None) -> str:
 
 
 def _simulated_remark(folders: Sequence[Path]) -> str:
-    """Return a remark naming simulated series; empty where there are none."""
     names = [folder.name for folder in folders if is_simulated_series(folder)]
     return f" ({len(names)} simulated: name one by its id, such as {names[-1]})" if names else ""
-
-
-def _find_folder(name: str, testbed: str | None) -> Path:
-    for folder in (Path(name), results_root() / name):
-        if (folder / "series.json").is_file():
-            return folder.absolute()
-    everything = series_folders(results_root())
-    if of_id := [folder for folder in everything if name == folder.name]:
-        return of_id[-1]
-    mine = [folder for folder in everything if name == experiment_of(folder)]
-    matches = [folder for folder in mine if is_of_testbed(folder, testbed)]
-    if mine and not matches:
-        raise ExperimentError(
-            f"no series of {name}{_of_testbed(testbed) or ' on machines'}{_simulated_remark(mine)}; run the experiment,"
-            " or name a series"
-        )
-    if not matches:
-        having = ", ".join(sorted({experiment_of(folder) for folder in everything})) or "nothing yet"
-        message = f"no series {name!r}; give a folder results/<experiment>/<series>, a series id or an experiment"
-        raise ExperimentError(f"{message}; there are series of {having}")
-    return max(matches, key=lambda folder: folder.name)
 
 
 def unfinished_series(experiment: Experiment) -> Series | None:
@@ -363,7 +345,6 @@ def newest_series(experiment: Experiment) -> Series | None:
 
 
 def _series_of(experiment: Experiment) -> list[Series]:
-    """Return the series of exactly this request, the oldest first."""
     experiment = resolve_experiment(experiment)
     results().refresh(experiment.name)
     folders = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))
@@ -382,13 +363,15 @@ def _dag_run_of(series: Series) -> str:
     return str((read_json_or_none(SeriesPaths(series.folder).series_json) or {}).get("dag_run", ""))
 
 
-def _new_folder(experiment: Experiment, now_s: float) -> Path:
-    folder = results_root() / experiment.name / series_id(experiment, now_s)
-    try:
-        RunPaths(folder / "runs").root.mkdir(parents=True)
-    except FileExistsError:  # twice within one second
-        return _new_folder(experiment, now_s + 1)
-    return folder
+def new_folder(path_at: Callable[[float], Path], now_s: float) -> Path:
+    """Make the folder of that moment, or of a later second where there is one already, and return it."""
+    while True:
+        try:
+            path_at(now_s).mkdir(parents=True)
+        except FileExistsError:  # twice within one second
+            now_s += 1
+        else:
+            return path_at(now_s)
 
 
 DEADLINE_FILE = "deadline.json"

@@ -9,7 +9,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,43 +37,28 @@ DESCRIBE_SCRIPT = ROOT / "barograph" / "code" / "checkout.py"
 
 def require_fit(experiment: Experiment) -> None:
     """Raise Unfit with everything that the built commits of this experiment's variants cannot do."""
-    described = {
-        code: describe_tree(tree, _variants_of(experiment, code), code)
-        for code in codes_of(experiment.variants)
-        if (tree := service_of(code)) is not None
-    }
-    complaints = [each for code, about in described.items() for each in _complaints(experiment, code, about)]
+    complaints = []
+    for code in codes_of(experiment.variants):
+        if (tree := service_of(code)) is None:
+            continue
+        label, variants = code_label(code), [variant for variant in experiment.variants if variant.code == code]
+        reply = describe_tree(tree, variants, code)
+        if reply["v"] != VERSION:
+            complaints.append(
+                f"{label} speaks version {reply['v']} of the contract with its policy service, this harness {VERSION}:"
+                " they cannot be compared from here; use the harness of a commit between them"
+            )
+        else:
+            try:
+                from_json(RunSnapshot, reply["state"])
+            except ValueError as error:
+                what = "describes its state without what this harness reads"
+                complaints.append(f"the policy service of {label} {what}: {error}")
+        for variant, about in zip(variants, reply["variants"], strict=True):
+            if why := about["error"] or unanswered_events(experiment, variant.policy, about["events"]):
+                complaints.append(f"variants.{variant.name} at {label}: {why}")
     if complaints:
         raise Unfit(f"{experiment.name}: {'; '.join(complaints)}")
-
-
-def _variants_of(experiment: Experiment, code: Code) -> list[Variant]:
-    return [variant for variant in experiment.variants if variant.code == code]
-
-
-def _complaints(experiment: Experiment, code: Code, said: Mapping[str, Any]) -> Iterator[str]:
-    yield from _contract(said, code)
-    mine = _variants_of(experiment, code)
-    for variant, about in zip(mine, said["variants"], strict=True):
-        where = f"variants.{variant.name} at {code_label(code)}"
-        if about["error"]:
-            yield f"{where}: {about['error']}"
-        elif why := unanswered_events(experiment, variant.policy, about["events"]):
-            yield f"{where}: {why}"
-
-
-def _contract(said: Mapping[str, Any], code: Code) -> Iterator[str]:
-    if said["v"] != VERSION:
-        yield (
-            f"{code_label(code)} speaks version {said['v']} of the contract with its policy service,"
-            f" this harness {VERSION}:"
-            " they cannot be compared from here; use the harness of a commit between them"
-        )
-        return
-    try:
-        from_json(RunSnapshot, said["state"])
-    except ValueError as error:
-        yield f"the policy service of {code_label(code)} describes its state without what this harness reads: {error}"
 
 
 def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[str, Any]:
@@ -95,31 +80,23 @@ def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[s
         except BuildFailed as error:
             last_line = log.read_text(errors="replace").strip().splitlines()[-1]
             raise Unfit(f"{code_label(code)}: its scheduler_plugins do not load: {last_line}") from error
-        reply = _read_answer(answer, code)
+        try:  # a link would be read with our rights
+            if answer.is_symlink() or not answer.is_file():
+                raise ValueError("there is no such file")
+            reply: dict[str, Any] = json.loads(answer.read_text())
+        except ValueError as error:
+            raise Unfit(f"{code_label(code)}: its scheduler_plugins load, but give no answer: {error}") from error
     if Path(reply["folder"]).resolve() != tree.resolve():
         raise RuntimeError(f"asked {reply['folder']} in the place of {tree}")
     return reply
-
-
-def _read_answer(answer: Path, code: Code) -> dict[str, Any]:
-    """Return the answer that the sandbox wrote; a link would be read with our rights."""
-    try:
-        if answer.is_symlink() or not answer.is_file():
-            raise ValueError("there is no such file")
-        content: dict[str, Any] = json.loads(answer.read_text())
-    except ValueError as error:
-        raise Unfit(f"{code_label(code)}: its scheduler_plugins load, but give no answer: {error}") from error
-    return content
 
 
 KEPT_BUILDS = 24  # builds, of all repositories
 
 
 def prepare_code(experiment: Experiment, say: Say, *, rebuild: bool = False, pack: bool = True) -> None:
-    """Build, check, and pack if `pack`; existing builds are only checked. `experiment` is resolved.
-
-    Raises SourceError naming the variants; with `rebuild` failed and existing builds are built again.
-    """
+    """Build, check, and pack if `pack`; existing builds are only checked. `experiment` is resolved. Raises SourceError
+    naming the variants; with `rebuild` failed and existing builds are built again."""
     codes = codes_of(experiment.variants)
     if not codes:
         return
@@ -132,28 +109,18 @@ def prepare_code(experiment: Experiment, say: Say, *, rebuild: bool = False, pac
         for code in codes:
             with _naming_variants(experiment, code):
                 storm_home_of(code, base, say, rebuild=rebuild)
-    _prune_builds(experiment)
+    now = time.time()
+    series = [lease.series_id for lease in registry.read_all() if registry.is_live(lease, now)]
+    folders = [path for name in series for path in results_root().glob(f"*/*/{name}")]
+    doing = [experiment, *[read_series(folder).experiment for folder in folders if (folder / "series.json").is_file()]]
+    builds = {build_folder(code) for each in doing for code in codes_of(each.variants)}
+    prune(sources_home(), "*/*", builds, KEPT_BUILDS)
 
 
 @contextmanager
 def _naming_variants(experiment: Experiment, code: Code) -> Iterator[None]:
-    """Add the variants' names to errors about their code."""
     try:
         yield
     except SourceError as error:
         names = ", ".join(variant.name for variant in experiment.variants if variant.code == code)
         raise type(error)(f"code of {names}: {error}") from error
-
-
-def _prune_builds(experiment: Experiment) -> None:
-    """Remove the oldest builds, except those of this experiment and of series under way."""
-    doing = [experiment, *_experiments_under_way()]
-    builds = {build_folder(code) for each in doing for code in codes_of(each.variants)}
-    prune(sources_home(), "*/*", builds, KEPT_BUILDS)
-
-
-def _experiments_under_way() -> list[Experiment]:
-    now = time.time()
-    series = [lease.series_id for lease in registry.read_all() if registry.is_live(lease, now)]
-    folders = [path for name in series for path in results_root().glob(f"*/*/{name}")]
-    return [read_series(folder).experiment for folder in folders if (folder / "series.json").is_file()]

@@ -19,7 +19,7 @@ from fastapi import HTTPException, Request, status
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from barograph.web import RESULT_KEY
-from barograph.web.dag_run import DagRunFacts
+from barograph.web.run_page import DagRunFacts
 
 AIRFLOW = "barograph.airflow"
 CREDENTIALS = ("cookie", "authorization")
@@ -53,21 +53,16 @@ class AirflowReader:
             raise HTTPException(status.HTTP_403_FORBIDDEN, FORBIDDEN)
 
     def may_read(self, dags: Collection[str]) -> bool:
-        """Return True if the reader may read the runs of all these DAGs; with none: of any DAG.
-
-        Airflow does not know whose a deleted DAG was: only its administrators may still read it.
-        """
+        """Return True if the reader may read the runs of all these DAGs; with none: of any DAG. Airflow does not know
+        whose a deleted DAG was: only its administrators may still read it."""
         if not dags:
             return self._status("~") == 200
         answers = {self._status(dag) for dag in dags}
-        return answers <= {200, 404} and (404 not in answers or self._administers())
-
-    def _administers(self) -> bool:
-        """Return True if Airflow shows the reader its connections, as it does to administrators."""
-        return self._get("connections", limit=1).status_code == 200
+        return answers <= {200, 404} and (
+            404 not in answers or self._get("connections", limit=1).status_code == 200  # shown to administrators only
+        )
 
     def _status(self, dag: str) -> int:
-        """Return Airflow's status for a request of the DAG's runs."""
         return int(self._get(f"dags/{_part(dag)}/dagRuns", limit=1).status_code)
 
     def require_right(self, dags: Collection[str]) -> None:
@@ -93,14 +88,19 @@ class AirflowReader:
         )  # fmt: skip
 
     def _result(self, run: str) -> str | None:
-        """Return the run's result, as stored by the task that opened it."""
         entries = self._found(f"{run}/taskInstances/~/xcomEntries", xcom_key=RESULT_KEY).get("xcom_entries", [])
         if not entries:
             return None
         answer = self._found(f"{run}/taskInstances/{_part(entries[0]['task_id'])}/xcomEntries/{RESULT_KEY}").get(
             "value"
         )
-        return _text(answer)
+        if not isinstance(answer, str):
+            return None
+        try:  # Airflow gives an XCom as it stores it: JSON
+            read = json.loads(answer)
+        except ValueError:
+            return answer
+        return read if isinstance(read, str) else None
 
     def _found(self, path: str, **query: str | int) -> dict[str, Any]:
         """Return the answer; empty where nothing exists, or not for this reader."""
@@ -124,17 +124,6 @@ class AirflowReader:
 def _part(name: str) -> str:
     """Quote a part of a path: names of runs contain colons and plus signs, and users' text may contain anything."""
     return quote(name, safe="~")
-
-
-def _text(answer: object) -> str | None:
-    """Return the text of an XCom, which Airflow gives as it stores it: JSON."""
-    if not isinstance(answer, str):
-        return None
-    try:
-        read = json.loads(answer)
-    except ValueError:
-        return answer
-    return read if isinstance(read, str) else None
 
 
 def _epoch_s(moment: str | None) -> float | None:

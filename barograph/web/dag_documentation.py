@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from barograph.nights.suite import Choice, Suite
+from barograph.nights.suite import Suite
 from barograph.plan.durations import series_s
-from barograph.plan.events.kind import PlannedEvent
-from barograph.plan.experiment import Experiment, Variant
+from barograph.plan.experiment import Experiment
 
 TASKS = """
 ### Its tasks
@@ -39,7 +38,11 @@ def suite_documentation(suite: Suite) -> str:
         f"## {suite.title}",
         f"Measured {schedule}, one experiment after the other on `{suite.testbed}`, each as a new series. No run begins"
         f" whose expected end is later than {suite.deadline_hours:g} h after the night's beginning.",
-        *_items(_choice_words(choice) for choice in suite.experiments),
+        *_items(
+            f"`{each.experiment}`: {', '.join(f'`{variant}`' for variant in each.variants) or 'all its variants'}"
+            f"{'' if each.repetitions is None else f', {each.repetitions} runs of each'}"
+            for each in suite.experiments
+        ),
         "Then the night is put on record, compared with the nights before, and published: on the page of the tab"
         " **Report**, in `findings.json`, and to the webhook where there is one. A confirmed regression makes the"
         " run fail; so does a task that failed, whose log says why.",
@@ -47,29 +50,28 @@ def suite_documentation(suite: Suite) -> str:
     return "\n\n".join(lines)
 
 
-def _choice_words(choice: Choice) -> str:
-    variants = ", ".join(f"`{variant}`" for variant in choice.variants) or "all its variants"
-    times = "" if choice.repetitions is None else f", {choice.repetitions} runs of each"
-    return f"`{choice.experiment}`: {variants}{times}"
-
-
-def _topologies_in_words(experiment: Experiment) -> str:
-    names = [f"`{each.name}`" for each in experiment.every_topology()]
-    return f"Topolog{'ies' if len(names) > 1 else 'y'} {', '.join(names)}"
-
-
 def experiment_documentation(experiment: Experiment) -> str:
     runs = experiment.repetitions * len(experiment.variants)
     minutes = series_s(experiment, runs) / 60
-    claims = ", ".join(experiment.claims)
+    claims, topologies = ", ".join(experiment.claims), [f"`{each.name}`" for each in experiment.every_topology()]
+    variants = []
+    for each in experiment.variants:
+        parameters = "".join(f", {name}: {json.dumps(value)}" for name, value in each.parameters.items())
+        topology = f", on a topology with {each.topology.words()}" if each.topology else ""
+        variants.append(f"`{each.name}`: policy `{each.policy}`{parameters}{topology}")
+    events = []
+    for place, event in enumerate(experiment.events, 1):
+        moment = "once throughput is steady" if event.at == "steady" else f"{event.at:g} s after the one before it"
+        events.append(f"`e{place}`: {event.words()}, {moment}")
     lines = [
         f"## {experiment.title}",
-        f"{_topologies_in_words(experiment)} on {experiment.machines.before} machines of `{experiment.testbed.name}`"
+        f"Topolog{'ies' if len(topologies) > 1 else 'y'} {', '.join(topologies)}"
+        f" on {experiment.machines.before} machines of `{experiment.testbed.name}`"
         f" (type `{experiment.testbed.machine_type}`); each run is of one variant, and goes through the same events.",
         "### Variants",
-        *_items(_variant_words(variant) for variant in experiment.variants),
+        *_items(variants),
         "### Events",
-        *_items(f"`e{place}`: {_planned_event_words(event)}" for place, event in enumerate(experiment.events, 1)),
+        *_items(events),
         "### How long",
         f"{experiment.repetitions} runs of each variant, {runs} in all, about {minutes:.0f} min.",
         f"Claims of the papers that it tests: {claims}." if claims else "It tests no claim of a paper.",
@@ -80,16 +82,3 @@ def experiment_documentation(experiment: Experiment) -> str:
 
 def _items(items: Iterable[str]) -> list[str]:
     return ["\n".join(f"- {item}" for item in items) or "None."]
-
-
-def _variant_words(variant: Variant) -> str:
-    with_parameters = ", ".join(f"{name}: {json.dumps(value)}" for name, value in variant.parameters.items())
-    policy = f"policy `{variant.policy}`" + (f", {with_parameters}" if with_parameters else "")
-    topology = f", on a topology with {variant.topology.words()}" if variant.topology else ""
-    return f"`{variant.name}`: {policy}{topology}"
-
-
-def _planned_event_words(event: PlannedEvent) -> str:
-    """Return text such as `scale out by 1 machine, once throughput is steady`."""
-    moment = "once throughput is steady" if event.at == "steady" else f"{event.at:g} s after the one before it"
-    return f"{event.words()}, {moment}"

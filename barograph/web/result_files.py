@@ -3,22 +3,31 @@
 Nothing outside the results (also not by a link), nothing hidden, and only kinds for readers: a page, a drawing, data.
 Logs, raw lines and the harness's own notes are not served. Results in a bucket are fetched before they are shown, but
 not at every click.
+
+A frame of Airflow's page has Airflow's origin: a script smuggled into a results folder could act there as the reader
+of the report. So a page runs exactly the scripts of this version of Barograph, identified by their text; without them
+our pages are complete, only without interaction.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import logging
+import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from pathlib import Path
 
+from analysis.errors import StorageConfigurationError, StorageError
 from analysis.record.files import COMPARISONS, NIGHTS, SEARCHES
 from analysis.storage.layout import LOCAL_ONLY
 from barograph.errors import message_of
 from barograph.series.results import Results
-from barograph.settings import location
+from barograph.settings import ROOT, location
 from barograph.web import COMPARISON_DAG
 
 
@@ -57,13 +66,12 @@ def find_file(root: Path, name: str) -> ResultFile | None:
 
 
 def is_name(name: str) -> bool:
-    """Return True if this could be a name below the results."""
-    return all(map(_is_plain, name.split("/")))
-
-
-def _is_plain(part: str) -> bool:
-    """Return True for a part that is not empty, hidden or above, and that no file system treats specially."""
-    return part != "" and not part.startswith(".") and "\0" not in part and "\\" not in part and len(part) < 256
+    """Return True if this could be a name below the results: no part is empty, hidden or above, or one that a file
+    system treats specially."""
+    return all(
+        part and not part.startswith(".") and "\0" not in part and "\\" not in part and len(part) < 256
+        for part in name.split("/")
+    )
 
 
 def name_of_folder(root: Path, folder: str) -> str | None:
@@ -120,14 +128,21 @@ class Freshness:
 
     def refresh(self, place: Results, name: str) -> None:
         """Fetch the files of `name`. Where the bucket fails, log it: the pages show the local files."""
-        from analysis.errors import StorageConfigurationError, StorageError
-
         scope = scope_of(name)
         with self.lock:
             if time.monotonic() < self.refreshed_s.get(scope, float("-inf")) + (REFRESH_S if scope else REFRESH_ALL_S):
                 return
             try:
-                _fetch(place, scope)
+                if scope.startswith(f"{NIGHTS}/"):
+                    place.fetch(scope, PAGE)
+                elif scope:
+                    place.refresh(scope, digest=True)
+                else:
+                    place.refresh()
+                    if location() is not None:  # in a folder, the writer of a series writes the index
+                        from analysis.report import index_page
+
+                        index_page.write(place.root, time.time())
             except (StorageError, StorageConfigurationError) as error:
                 log.warning("shown is what is on this box, for the bucket does not answer: %s", message_of(error))
             self.refreshed_s[scope] = time.monotonic()
@@ -141,14 +156,49 @@ def scope_of(name: str) -> str:
     return "/".join(parts[:3]) if len(parts) > 3 or (len(parts) == 3 and "." not in parts[2]) else ""
 
 
-def _fetch(place: Results, scope: str) -> None:
-    if scope.startswith(f"{NIGHTS}/"):
-        place.fetch(scope, PAGE)
-    elif scope:
-        place.refresh(scope, digest=True)
-    else:
-        place.refresh()
-        if location() is not None:  # in a folder, the writer of a series writes the index
-            from analysis.report import index_page
+SCRIPT = re.compile(rb"<script\b[^>]*>(.*?)</script\s*>", re.IGNORECASE | re.DOTALL)
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "private, no-store",
+}
 
-            index_page.write(place.root, time.time())
+
+def policy_header(scripts: Iterable[str] = ()) -> str:
+    """Return the Content-Security-Policy of a page with these scripts (digests as the header has them)."""
+    allowed = " ".join(f"'sha256-{digest}'" for digest in scripts) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src 'self' data:; font-src data:;"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    )
+
+
+def policy_header_of(file: Path) -> str:
+    """Return the policy of a served file; only a page may run scripts."""
+    if file.suffix != PAGE:
+        return policy_header()
+    state = file.stat()
+    return policy_header(_scripts_of(file, state.st_mtime_ns, state.st_size))
+
+
+@lru_cache(maxsize=256)
+def _scripts_of(file: Path, _changed_ns: int, _size: int) -> tuple[str, ...]:
+    return scripts_in(file.read_bytes())
+
+
+def scripts_in(page: bytes) -> tuple[str, ...]:
+    """Return digests of the scripts in the page that are ours."""
+    bodies = (match[1] for match in SCRIPT.finditer(page))
+    return tuple(dict.fromkeys(_digest(body) for body in bodies if body.strip() in shipped_scripts()))
+
+
+@cache
+def shipped_scripts() -> frozenset[bytes]:
+    """Return the text of every script that our pages include; white space around it depends on the template."""
+    files = (*(ROOT / "analysis").rglob("*.js"), *(ROOT / "analysis").rglob("*.js.j2"))
+    return frozenset(file.read_bytes().strip() for file in files)
+
+
+def _digest(body: bytes) -> str:
+    return base64.b64encode(hashlib.sha256(body).digest()).decode()

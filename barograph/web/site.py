@@ -14,8 +14,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from barograph.series.results import results
 from barograph.web import pages, result_files
 from barograph.web.airflow_api import FORBIDDEN, AirflowReader
-from barograph.web.content_policy import HEADERS, policy_header, policy_header_of
-from barograph.web.result_files import Freshness, dags_of
+from barograph.web.result_files import HEADERS, Freshness, dags_of, policy_header, policy_header_of
 from barograph.web.run_page import Redirection, page_of_dag_run, result_folder
 
 INDEX = "index.html"
@@ -111,11 +110,6 @@ def _error_page(request: Request, status: int, text: str) -> Response:
     """Return a page for people, JSON for others."""
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse({"detail": text}, status)
-    login = _login(request) if status == 401 else None
+    above = str(request.base_url).rstrip("/").rpartition("/")[0]  # the site is mounted beside Airflow's own login
+    login = f"{above}/{LOGIN}?{urlencode({'next': str(request.url)})}" if status == 401 else None
     return HTMLResponse(pages.message_html(TITLES.get(status, "Not possible"), TEXTS.get(status, text), login), status)
-
-
-def _login(request: Request) -> str:
-    """Return Airflow's own login, beside the path that this site is mounted at."""
-    above = str(request.base_url).rstrip("/").rpartition("/")[0]
-    return f"{above}/{LOGIN}?{urlencode({'next': str(request.url)})}"

@@ -24,17 +24,7 @@ def alone(dag_id: str) -> dict[str, str]:
 
 
 def command(*options: str) -> list[str]:
-    return [
-        sys.executable,
-        "-m",
-        "barograph",
-        "run",
-        "stela/star",
-        "--testbed",
-        "fake",
-        "--demo",
-        *options,
-    ]
+    return [sys.executable, "-m", "barograph", "run", "stela/star", "--testbed", "fake", "--demo", *options]
 
 
 def run(world: World, *options: str) -> subprocess.CompletedProcess[str]:

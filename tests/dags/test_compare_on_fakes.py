@@ -1,7 +1,6 @@
 """Whole comparisons over the fake testbed: from the command line, and through Airflow from the form."""
 
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -9,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.compare.question import read_question
 from barograph.airflow_environment import environment
 from barograph.compare import record, stopping
-from barograph.compare.comparison import Demand, Side, derive
-from barograph.plan.experiment import Code, load, with_changes
-from barograph.series.series import open_series
 from barograph.settings import ROOT
 from tests.dags.fake_runs import alone, statuses
 
@@ -79,34 +74,6 @@ def test_the_same_commit_until_certain_from_the_command_line(world: dict[str, st
     assert list(Path(world["BAROGRAPH_STATE"]).glob("leases/*.json")) == []
 
 
-# Shorter: what is said of it in tests/unit/analysis/compare/test_evaluation.py, and when it ends in test_stopping.py.
-@pytest.mark.long
-@pytest.mark.spark
-def test_a_side_that_fails_does_not_stop_the_other_and_is_the_answer(
-    world: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("BAROGRAPH_RESULTS", "BAROGRAPH_STATE"):
-        monkeypatch.setenv(name, world[name])
-    source = with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]})
-    sides = (Side(Code("main", "a" * 40)), Side(Code("my-branch", "b" * 40)))
-    comparison = derive(source, *sides, 3, Demand())
-    series = open_series(comparison.experiment).folder
-    record.write(series, comparison)
-    done = python(world, "tests/dags/failing_side.py", str(series), str(os.getpid()))
-    assert done.returncode == 5, done.stdout + done.stderr
-    assert statuses(series) == {
-        **{f"stela_a-r{block}": "complete" for block in (1, 2, 3)},
-        **{f"stela_b-r{block}": "failed" for block in (1, 2, 3)},
-    }
-    result = json.loads((series / "comparison_result.json").read_text())
-    assert "my-branch" in result["sentence"] and "failed" in result["sentence"]
-    assert (series / "comparison.html").is_file() and (series / "report.html").is_file()
-    told = [json.loads(line) for line in (series / "progress.jsonl").read_text().splitlines()]
-    assert {line["message"] for line in told if line["kind"] == "failed"} == {
-        "stela_b-r1: Nimbus: java.lang.IllegalStateException: thrown by the branch (and 2 more)"
-    }
-
-
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     """The YAML of a scheduler in a repository of its own, beside it."""
@@ -132,19 +99,6 @@ def with_theirs(world: dict[str, str], theirs: Path) -> Path:
     assert "state: success" in done.stdout, done.stdout + done.stderr
     (series,) = compared(world)
     return series
-
-
-# Shorter: a comparison from the form in test_dags_on_the_simulator.py, such a scheduler in unit tests of comparisons.
-@pytest.mark.long
-def test_a_scheduler_that_is_not_ours_from_the_form(unanalysed: dict[str, str], theirs: Path) -> None:
-    series = with_theirs(unanalysed, theirs)
-    assert set(statuses(series).values()) == {"complete"}
-    assert len(statuses(series)) == 9, "it runs once a block, and is in both pairs"
-    comparison = read_question(series)
-    assert (comparison.b.label, comparison.b.subject) == ("theirs", "their scheduler")
-    pairs = [(pair.a, pair.b) for pair in comparison.pairs]
-    assert pairs == [("even_rebalance_a", "foreign_b"), ("stela_a", "foreign_b")]
-    assert (series / "report.html").is_file()
 
 
 # Shorter: the test before this one; an analysis of a comparison in a DAG is in

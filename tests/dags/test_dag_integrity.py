@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from barograph.airflow_environment import pools, settings
+from barograph.nights import suite as suites
 from barograph.plan.durations import longest_run_s, step_limit
 from barograph.plan.experiment import load, names
 from barograph.settings import ROOT
@@ -25,8 +26,8 @@ PROBE = """
 import json, sys, time
 import airflow.sdk
 begin = time.process_time()
-import dags.experiments as experiments, dags.reaper as reaper, dags.compare_branches as compare_branches
-import dags.clean_databases as clean_databases, dags.nightly as nightly
+import dags.experiments as experiments, dags.housekeeping as housekeeping, dags.compare_branches as compare_branches
+import dags.nightly as nightly
 took = time.process_time() - begin
 import os, pathlib, runpy
 for file in sorted(pathlib.Path(os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"]).rglob("*.py")):
@@ -38,6 +39,7 @@ def task(t):
             "named": t.map_index_template, "weight": [t.priority_weight, str(t.weight_rule)]}
 def dag(d):
     return {"params": {k: d.params.get_param(k).schema for k in d.params}, "max_active_runs": d.max_active_runs,
+            "catchup": d.catchup, "schedule": d.schedule if isinstance(d.schedule, str) else None,
             "limit": d.dagrun_timeout and d.dagrun_timeout.total_seconds(),
             "tasks": {t.task_id: task(t) for t in d.tasks}}
 print(json.dumps({
@@ -46,7 +48,7 @@ print(json.dumps({
     "dags": {d.dag_id: dag(d) for d in experiments.build_all().values()},
     "globals": sorted(k for k, v in vars(experiments).items() if isinstance(v, experiments.DAG)),
     "compare": dag(compare_branches.compare_branches),
-    "others": {d.dag_id: dag(d) for d in [reaper.reaper(), clean_databases.clean_databases(),
+    "others": {d.dag_id: dag(d) for d in [housekeeping.reaper(), housekeeping.clean_databases(),
                                           *nightly.build_all().values()]},
     "one_at_a_time": compare_branches.compare_branches.get_task("run").max_active_tis_per_dagrun,
     "plugin": [plugin.name, "barograph.web.site" in sys.modules,
@@ -84,6 +86,11 @@ def wired(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_every_experiment_has_a_dag(wired: dict[str, Any]) -> None:
     assert sorted(wired["dags"]) == sorted(name.replace("/", ".") for name in names())
+    assert sorted(wired["others"]) == [
+        "clean_databases",
+        *(f"nightly.{name}" for name in suites.suite_names()),
+        "reaper",
+    ]
     assert wired["globals"] == sorted(name.replace("/", "_") for name in names())
 
 
@@ -244,3 +251,41 @@ def test_the_form_of_a_comparison(wired: dict[str, Any]) -> None:
 
 def test_the_plugin_is_found_and_costs_other_processes_nothing(wired: dict[str, Any]) -> None:
     assert wired["plugin"] == ["barograph", False, ["dag_run", "nav"]]
+
+
+@pytest.mark.parametrize("name", suites.suite_names())
+def test_one_night_at_a_time_by_the_suites_own_cron(name: str, wired: dict[str, Any]) -> None:
+    dag, suite = wired["others"][f"nightly.{name}"], suites.load_suite(name)
+    assert (dag["max_active_runs"], dag["catchup"], dag["schedule"]) == (1, False, suite.schedule)
+    assert dag["params"]["experiments"]["items"]["enum"] == [choice.experiment for choice in suite.experiments]
+    assert dag["params"]["deadline_hours"]["maximum"] == 24
+
+
+@pytest.mark.parametrize("name", suites.suite_names())
+def test_machines_of_a_night_are_a_setup_with_its_teardown(name: str, wired: dict[str, Any]) -> None:
+    tasks, suite = wired["others"][f"nightly.{name}"]["tasks"], suites.load_suite(name)
+    for choice in suite.experiments:
+        group = choice.experiment.replace("/", "_")
+        assert tasks[f"{group}.provision"]["setup"] and tasks[f"{group}.release"]["teardown"]
+
+
+@pytest.mark.parametrize("name", suites.suite_names())
+def test_one_after_the_other_whatever_became_of_the_one_before(name: str, wired: dict[str, Any]) -> None:
+    tasks = wired["others"][f"nightly.{name}"]["tasks"]
+    before = "open_night"
+    for choice in suites.load_suite(name).experiments:
+        group = choice.experiment.replace("/", "_")
+        assert tasks[f"{group}.begin"]["rule"] == "all_done" and before in tasks[f"{group}.begin"]["up"]
+        assert tasks[f"{group}.conclude"]["rule"] == "all_done"
+        assert f"{group}.report" in tasks[f"{group}.conclude"]["up"], "the watcher does not wait for what it watches"
+        before = f"{group}.conclude"
+    assert tasks["close_night"]["rule"] == "all_done" and before in tasks["close_night"]["up"]
+
+
+@pytest.mark.parametrize("name", suites.suite_names())
+def test_what_is_found_is_seen_after_it_was_told(name: str, wired: dict[str, Any]) -> None:
+    tasks = wired["others"][f"nightly.{name}"]["tasks"]
+    assert tasks["fail_on_regression"]["up"] == ["post_findings"] and tasks["post_findings"]["up"] == ["close_night"]
+    assert {"open_night", "close_night", "post_findings", "fail_on_regression"} <= set(tasks["watcher"]["up"])
+    assert tasks["watcher"]["rule"] == "one_failed"
+    assert tasks["release_testbed"]["teardown"], "also where somebody ends the DAG run"

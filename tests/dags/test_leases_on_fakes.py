@@ -18,7 +18,6 @@ import pytest
 
 from barograph.airflow_environment import environment
 from barograph.child_processes import group_members
-from barograph.errors import EXIT_CODES
 from barograph.machines.provision import provision, reserve_testbed
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
@@ -212,26 +211,6 @@ def test_a_run_that_cannot_release_is_no_success(here: World, stuck: list[Path])
     assert (leases(here), machines(here)) == ([], [])
 
 
-HANGING = """
-import sys, time
-from barograph.campaign import execution, steps
-from barograph.plan import durations
-
-durations.STEP_LIMITS["deploy"] = durations.Limit(2.0, "as a test has it")
-steps.context_of = lambda _series: time.sleep(600)
-sys.exit(execution.main(sys.argv[1:]))
-"""
-
-
-def test_a_step_beyond_its_limit_ends_in_a_terminal_too(here: World) -> None:
-    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
-    argv = [sys.executable, "-c", HANGING, str(series.folder), str(os.getpid())]
-    done = subprocess.run(argv, env=here, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == EXIT_CODES["harness"], done.stderr[-3000:]
-    (failed,) = [line for line in fake_runs.progress(series.folder) if line["kind"] == "failed"]
-    assert failed["message"].startswith("deploy took more than 2 s, its limit, and was ended") and leases(here) == []
-
-
 def test_a_live_run_of_another_host_is_not_reaped_and_refuses_others(here: World) -> None:
     """As with workers of an Airflow elsewhere: its process is unknown here, its heartbeat is not."""
     far = Holder(1, "another-boot/7", "another-boot/pid:[1]")
@@ -246,7 +225,7 @@ def test_a_live_run_of_another_host_is_not_reaped_and_refuses_others(here: World
 
 
 REAPER = """
-from dags.reaper import reaper
+from dags.housekeeping import reaper
 print(reaper().test().state)
 """
 

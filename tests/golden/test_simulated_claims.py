@@ -20,7 +20,7 @@ from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow, RunValue, SeriesC
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import ClaimKind, load_claims
 from analysis.record.files import SeriesPaths
-from barograph.campaign.cells import link_runs
+from barograph.campaign.simulation import link_runs_of_cells
 from barograph.plan.experiment import Experiment, load, names
 from scheduler_plugins.policies.stela import StelaParameters
 from tests.conftest import LONG
@@ -95,7 +95,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> 
     cells = {folder / "points" / f"{number:02d}": each for number, each in enumerate(experiments.values(), start=1)}
     assert not any(simulated_cells.failures(cells).values())
     (folder / "runs").mkdir()
-    link_runs(folder, {cell.name: cell for cell in cells})
+    link_runs_of_cells(folder, {cell.name: cell for cell in cells})
     analyse_runs(folder)
     asked = {name: [experiment] for name, experiment in experiments.items()}
     measured = replace(conditions([SeriesPaths(folder)]), experiments=asked)

@@ -75,7 +75,7 @@ class World:
     def nightly(self, *, suite: str = "try", **asked: Any) -> tuple[int, str]:
         """Exit code and what was said; a day passes."""
         console = Console(file=io.StringIO(), width=200)
-        code = nightly.nightly(nightly.NightRequest(suite, **asked), console)
+        code = nightly.nightly(suite, console, **asked)
         self.now_s += 86_400.0
         return code, console.file.getvalue()  # type: ignore[attr-defined] # the StringIO above
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from barograph.campaign.cells import open_cell
-from barograph.campaign.simulation import SimulationFailure, missing_runs, simulate_cells, simulation_pool
+from barograph.campaign.simulation import SimulationFailure, missing_runs, open_cell, simulate_cells, simulation_pool
 from barograph.plan.experiment import Experiment
 from barograph.pool import cores
 from barograph.run.simulated_cluster import SimulatedCluster

@@ -184,8 +184,7 @@ ALLOWED = {
     "barograph/run/code_service.py: subprocess.Popen": "each answer has a limit, and `close` kills it",
     "scheduler_plugins/policies/metis_process.py: subprocess.Popen": "each answer has a limit, and `__exit__` kills it",
     "scheduler_plugins/service/server.py: os.waitpid": "without waiting",
-    "barograph/supervisor.py: os.waitpid": "as long as its programs run, which are servers; a signal ends it",
-    "barograph/supervisor.py: subprocess.Popen": "ended by `_end_all`, which has limits",
+    "barograph/child_processes.py: os.waitpid": "as long as its programs run, which are servers; a signal ends it",
 }
 
 

@@ -44,10 +44,6 @@ def test_every_job_has_its_answer(processes: int) -> None:
     assert answers([5, 1, 4, 2], processes) == {5: 10, 1: 2, 4: 8, 2: 4}
 
 
-def test_one_process_answers_in_the_order_of_the_jobs() -> None:
-    assert list(answers([5, 1, 4, 2], 1)) == [5, 1, 4, 2]
-
-
 def test_a_process_that_is_killed_costs_its_job_alone() -> None:
     assert answers([1, 13, 2, 3], 2) == {1: 2, 13: Death(-signal.SIGKILL), 2: 4, 3: 6}
 
@@ -87,11 +83,11 @@ def command_of(pid: int) -> str:
 
 
 PARENT = """
-from barograph.pool import Pool
+from barograph.pool import ProcessPool
 from tests.unit.barograph.test_pool import sleep_for_long
 
 if __name__ == "__main__":
-    with Pool(sleep_for_long, 2) as pool:
+    with ProcessPool(sleep_for_long, 2) as pool:
         for answer in pool.answers([1, 2], 0.1):
             print("waiting", flush=True)
 """

@@ -10,13 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis.compare.result import PAGE, RESULT
-from analysis.record.files import read_json
-from barograph import cli
-from barograph.cli import bisect, nightly
+from barograph.cli import bisect
 from barograph.compare.difference import VariantMetric
 from barograph.nights.bisection import BisectionRequest
-from barograph.nights.suite import Choice, Suite
 from barograph.settings import results_root
 from tests.support.repositories import Repository, with_plugins
 from tests.unit.barograph.run.test_code_of_simulated_runs import POLICIES, STILL
@@ -52,24 +48,6 @@ def of(rows: list[dict[str, Any]], metric: str) -> dict[str, Any]:
     return row
 
 
-def test_two_commits_are_compared(here: Repository, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["compare", "still", "main", "--experiment", EXPERIMENT, "--variants", "stela", "--testbed", "simulated"]
-    assert cli.main(argv) == 0, capsys.readouterr()
-    said = capsys.readouterr().out
-    (series,) = results_root().glob("compare/small_star/*")
-    result = read_json(series / RESULT)
-    assert result["simulated"] and result["sentence"].startswith(
-        "The model gives of main against still, over 3 seeds: "
-    )
-    assert result["sentence"] in said
-    downtime = of(result["rows"], "downtime_s")
-    assert downtime["a"] == 0.0 < downtime["b"] and downtime["verdict"] == "no verdict", "who moves stands still"
-    assert (
-        of(result["rows"], "throughput_before")["lowest"] == 0.0 == of(result["rows"], "throughput_before")["highest"]
-    )
-    assert TRUST in (series / PAGE).read_text()
-
-
 def test_the_commit_that_moves_is_found(here: Repository) -> None:
     about = VariantMetric("stela", "downtime_s", "e1")
     request = BisectionRequest(EXPERIMENT, about, "still", "main", blocks=3, testbed="simulated")
@@ -78,17 +56,4 @@ def test_the_commit_that_moves_is_found(here: Repository) -> None:
     said = console.file.getvalue()  # type: ignore[attr-defined] # the StringIO above
     assert f"first bad commit {here.git('rev-parse', 'main')[:10]} “as it is again”" in said
     (page,) = results_root().glob("bisect/*/index.html")
-    assert TRUST in page.read_text()
-
-
-def test_a_night(monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = Suite("try", "A small star", None, "simulated", 1.0, (Choice(EXPERIMENT, ("stela",)),))
-    monkeypatch.setattr(nightly, "load_suite", lambda _name: suite)
-    assert cli.main(["nightly", "try"]) == 0
-    (record,) = map(read_json, results_root().glob("nightly/try/nights/*.json"))
-    (measured,) = record["experiments"]
-    assert (record["testbed"], measured["status"], measured["reason"]) == ("simulated", "complete", "")
-    values = measured["variants"]["stela"]["throughput_before"]["e1"]["values"]
-    assert len(values) == 1 and values[0] > 0.0
-    (page,) = results_root().glob("nightly/try/nights/*.html")
     assert TRUST in page.read_text()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from barograph import supervisor
+from barograph import child_processes
 from barograph.child_processes import descendants
 from inventory.leases.holder import process_start
 
@@ -25,7 +25,7 @@ shell = subprocess.run(
 )
 Path(sys.argv[1]).write_text(shell.stdout)
 """
-SUPERVISOR = " -m barograph.supervisor "
+SUPERVISOR = " -m barograph.child_processes "
 STAYS = "import time; time.sleep(600)"
 AWAITS = """
 import sys, time
@@ -35,10 +35,10 @@ while not Path(sys.argv[1] + ".go").exists():
 """
 PARENT = """
 import os, subprocess, sys, time
-from barograph import supervisor
+from barograph import child_processes
 from barograph.child_processes import descendants
 commands = [[sys.executable, "-c", code, sys.argv[1]] for code in sys.argv[2:]]
-subprocess.Popen(supervisor.command(commands, os.getpid(), step_s=0.3))
+subprocess.Popen(child_processes.supervisor_command(commands, os.getpid(), step_s=0.3))
 time.sleep(600)
 """
 
@@ -117,7 +117,7 @@ def test_programs_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
 def test_the_exit_code_is_that_of_the_program_that_ended(tmp_path: Path) -> None:
     for code, expected in (("raise SystemExit(7)", 7), ("pass", 1)):
         commands = [[sys.executable, "-c", each] for each in (STAYS, code)]
-        assert subprocess.run(supervisor.command(commands, os.getpid())).returncode == expected
+        assert subprocess.run(child_processes.supervisor_command(commands, os.getpid())).returncode == expected
 
 
 def mask_of(pid: int, field: str) -> set[int]:
@@ -155,7 +155,7 @@ def test_signals_do_not_cut_the_end_short(tmp_path: Path) -> None:
 
 ANOTHER_USERS = """
 import os, signal, subprocess, sys
-from barograph import supervisor
+from barograph import child_processes
 sleepers = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) for _ in range(3)]
 theirs, send = sleepers[0], os.kill
 
@@ -165,8 +165,8 @@ def kill(pid, number):  # root may signal everybody, so the kernel's refusal is 
     send(pid, number)
 
 os.kill = kill
-supervisor._end_all([(signal.SIGTERM, 60.0), (signal.SIGKILL, 60.0)])
-print(theirs.pid, supervisor.descendants(os.getpid()) == [theirs.pid])
+child_processes._end_all([(signal.SIGTERM, 60.0), (signal.SIGKILL, 60.0)])
+print(theirs.pid, child_processes.descendants(os.getpid()) == [theirs.pid])
 send(theirs.pid, signal.SIGKILL)
 """
 

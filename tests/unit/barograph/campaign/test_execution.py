@@ -16,30 +16,17 @@ import pytest
 from barograph.campaign import execution as child
 from barograph.campaign import steps
 from barograph.child_processes import ChildProcess, group_members
-from barograph.cli import execution, report, signals
+from barograph.cli import execution, terminal
 from barograph.cli.execution import Ending, _clean_up, _end_interrupted, _finish, carry_out, headline
 from barograph.cli.terminal import stdout_console
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, RunsFailed
 from barograph.machines import provision
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold, interruption
-from barograph.series.progress import ProgressFile
+from barograph.series.progress import ProgressFile, initial_status
 from barograph.series.series import Series, open_series
-from barograph.series.status import initial_status
 from barograph.settings import HOLDER, ROOT, cluster_dir
 from inventory.leases import processes, registry
-
-CHILD = """
-import pathlib, sys
-from barograph.campaign import execution as child
-
-def measure(series_dir):
-    pathlib.Path(series_dir, "running").touch()
-
-child.measure = measure
-code = child.main(sys.argv[1:])
-pathlib.Path(sys.argv[1], "code").write_text(str(code))
-"""
 
 
 def told(series: Path) -> list[str]:
@@ -277,26 +264,6 @@ def test_a_log_on_a_full_disk_does_not_change_the_exit_code(own_folders: None) -
     assert code == EXIT_CODES["capacity"]
 
 
-NOT_RELEASED = """
-import sys
-from barograph.campaign import execution as child
-from barograph.errors import NotReleased
-child.measure, child.report = lambda _series: None, lambda *_, **__: None
-def release(_series):
-    raise NotReleased("lease x may still be up")
-child.release = release
-sys.exit(child.main(sys.argv[1:]))
-"""
-
-
-def test_a_log_on_a_full_disk_does_not_hide_what_is_not_released(own_folders: None) -> None:
-    code, folder = end_with_full_log(NOT_RELEASED)
-    assert code == EXIT_CODES["infrastructure"]
-    (failed,) = [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()
-                 if json.loads(line)["kind"] == "failed"]  # fmt: skip
-    assert failed["message"] == "lease x may still be up"
-
-
 def test_ctrl_c_as_the_child_begins_ends_it(own_folders: None, monkeypatch: pytest.MonkeyPatch) -> None:
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
     started: list[ChildProcess] = []
@@ -349,13 +316,6 @@ def test_of_a_child_that_does_not_die_the_machines_are_told(
     assert registry.read(lease_id) is None and "not released" not in "".join(said)
 
 
-def test_a_parent_that_was_gone_before_the_child_asked(tmp_path: Path) -> None:
-    environment = {**os.environ, "BAROGRAPH_STATE": str(tmp_path / "state")}
-    subprocess.run([sys.executable, "-c", CHILD, str(tmp_path), "1"], cwd=ROOT, env=environment, check=True)
-    assert (tmp_path / "code").read_text() == str(INTERRUPTED_EXIT)
-    assert not (tmp_path / "running").exists()
-
-
 def test_a_step_that_a_command_does_itself_has_a_limit() -> None:
     before = signal.getsignal(signal.SIGALRM)
     said = r"analyse took more than 0\.05 s, its limit, and was ended"
@@ -364,15 +324,6 @@ def test_a_step_that_a_command_does_itself_has_a_limit() -> None:
     with interruption.limited("analyse"):
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 3600
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and signal.getsignal(signal.SIGALRM) == before
-
-
-def test_a_report_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    limit = SimpleNamespace(seconds=0.05)
-    monkeypatch.setattr(interruption, "step_limit", lambda _step: limit)
-    monkeypatch.setattr(report, "find_all_series", lambda *_: [tmp_path])
-    monkeypatch.setattr(report, "analyse_again", lambda _folder, _say: signal.pause())
-    with pytest.raises(interruption.StepHung):
-        report.execute(SimpleNamespace(index=False, series=["x"], testbed=None))  # type: ignore[arg-type] # what it reads
 
 
 def test_a_report_alone_that_a_child_makes_ends_at_its_limit(
@@ -428,20 +379,20 @@ def test_the_parent_of_a_refused_child_stores_nothing_that_another_writes(
 def test_a_command_under_nohup_goes_on_when_its_terminal_closes() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with signals.signals_as_interrupt():
+        with terminal.signals_as_interrupt():
             signal.raise_signal(signal.SIGHUP)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGTERM)
             with pytest.raises(KeyboardInterrupt):
                 _hang_up_and_terminate()
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        with pytest.raises(KeyboardInterrupt), signals.signals_as_interrupt():
+        with pytest.raises(KeyboardInterrupt), terminal.signals_as_interrupt():
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
 def _hang_up_and_terminate() -> None:
-    with signals.signals_held():
+    with terminal.signals_held():
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGTERM)

@@ -193,7 +193,4 @@ def test_runs_that_go_on_keep_their_lease(star: Experiment, monkeypatch: pytest.
     monkeypatch.setattr("barograph.campaign.simulation.keep_alive", keep)
     monkeypatch.setattr("barograph.campaign.simulation.prolong", lambda of, minutes: kept.append((of.folder, minutes)))
     assert simulate_series(series.folder)
-    assert kept == [
-        (series.folder, 4 * step_limit("run", star).seconds),
-        (series.folder, star.lease_minutes),
-    ]
+    assert kept == [(series.folder, 4 * step_limit("run", star).seconds), (series.folder, star.lease_minutes)]

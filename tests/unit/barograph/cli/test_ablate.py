@@ -7,8 +7,8 @@ import pytest
 
 from analysis.metrics.scale_decisions import AblationRow
 from barograph import cli
-from barograph.cli import ablate
-from barograph.cli.ablate import as_json, table_lines
+from barograph.cli import replay
+from barograph.cli.replay import as_json, table_lines
 
 LINES = [
     AblationRow("e1", "paper", "slots: per_machine, score: etp", 3, 0, ("centre 2 → 3",)),
@@ -74,6 +74,6 @@ def test_a_series_without_scale_events_is_said(
 def test_the_table_of_a_series(
     series: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ablate, "lines_of_series", lambda _folder: LINES)
+    monkeypatch.setattr(replay, "lines_of_series", lambda _folder: LINES)
     assert cli.main(["ablate", series.name]) == 0
     assert "paper, slots: with_new  differs in 2 of 3 runs" in capsys.readouterr().out

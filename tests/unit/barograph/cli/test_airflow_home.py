@@ -15,7 +15,6 @@ from barograph.airflow_environment import (
     CONNECTION,
     DATABASE,
     SCHEDULER_DATABASE,
-    DatabaseUnknown,
     clean,
     prepare,
     prepare_users_database,
@@ -23,6 +22,7 @@ from barograph.airflow_environment import (
     write_scheduler_database,
 )
 from barograph.cli.ui import ui_environment
+from barograph.errors import ConfigurationError
 
 THEIRS = "postgresql+psycopg2://barograph@db.example.org/airflow"
 
@@ -122,7 +122,7 @@ def test_what_names_no_database_is_refused_without_saying_it(
     said: str, made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DATABASE, said)
-    with pytest.raises(DatabaseUnknown, match="must name a file") as refused:
+    with pytest.raises(ConfigurationError, match="must name a file") as refused:
         clean(tmp_path, 90, datetime(2026, 11, 22, tzinfo=UTC), [])
     assert said not in str(refused.value) and made == []
 

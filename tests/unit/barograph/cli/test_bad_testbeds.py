@@ -21,27 +21,11 @@ from inventory.leases import registry
 from tests.support.cloud.cloud import Cloud
 from tests.support.cloud.trouble import Refusal, Trouble
 from tests.support.emulab.world import World, world
-from tests.support.fakes.testbed import FakeTestbed
 
-AWS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
-       "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")  # fmt: skip
 MACHINES = 6  # of stela/star: the master, four workers, and the one that joins
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "RESULTS", "HOME"):
-        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
-    for name in (*AWS, "BAROGRAPH_EMULAB_TOKEN", "BAROGRAPH_PRICES"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, str(tmp_path / "none"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": FakeTestbed})
-    for module in ("barograph.cli.preparation", "barograph.cli.check"):
-        monkeypatch.setattr(f"{module}.require_fit_box", lambda _say: None, raising=False)
-    checks._cached_testbed.cache_clear()
+pytestmark = pytest.mark.usefixtures("strangers_box")
 
 
 @pytest.fixture(params=["run", "check"])
@@ -220,17 +204,6 @@ def test_machines_that_do_not_answer_are_all_named(
     assert f"existing: {MACHINES} to mend with {tmp_path}/hosts: " in said
     assert all(f"node{n} (ann@127.0.0.1:{port})" in said for n, port in enumerate(closed))
     assert not (tmp_path / "results").exists()
-
-
-def test_a_machine_that_is_listed_twice(
-    command: str, lab: dict[str, object], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    hosts = tmp_path / "hosts"
-    first = hosts.read_text().splitlines()[0]
-    hosts.write_text(hosts.read_text() + first.replace("node0", "again").replace("127.0.0.1", "localhost") + "\n")
-    said = refused(command, "existing", lab, capsys)
-    assert "existing: 1 to mend" in said and "node0 (" in said and "and again (" in said
-    assert "are the same machine: remove one of them" in said
 
 
 def test_a_machine_whose_host_key_nobody_knows(

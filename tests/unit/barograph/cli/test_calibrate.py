@@ -58,22 +58,11 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err
 
 
-def test_an_unknown_series_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "configuration: no series 'nothing'; give a folder results/<experiment>/<series>" in refusal(
-        capsys, "nothing"
-    )
-
-
 @pytest.mark.parametrize("testbed", ["simulated", "fake"])
 def test_a_series_that_was_not_measured_is_refused(testbed: str, capsys: pytest.CaptureFixture[str]) -> None:
     folder = series(testbed=testbed)
     said = refusal(capsys, str(folder))
     assert f"{folder} was not measured: its testbed is {testbed}; give series of real machines" in said
-
-
-def test_a_simulated_series_to_be_judged_on_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    real, simulated = series(), series(testbed="simulated")
-    assert f"{simulated} was not measured" in refusal(capsys, str(real), "--on", str(simulated))
 
 
 def test_a_series_that_was_not_analysed_is_told_how(capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,14 +217,6 @@ def test_a_calibration_that_goes_on_is_none_that_was_cut_short(
     assert cli.main(arguments) == 0
     assert "mine is in use by process" in capsys.readouterr().err
     assert hold.read(into) is None
-
-
-def test_a_fit_that_fails_leaves_the_folder_free(fitted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(fit, "fit_costs", lambda _: 1 // 0)
-        assert cli.main(["calibrate", fitted, "--into", str(tmp_path / "mine")]) == 1
-    monkeypatch.setattr(calibration, "calibrate", lambda *_: None)
-    assert cli.main(["calibrate", fitted, "--into", str(tmp_path / "mine")]) == 0
 
 
 def test_an_interruption_while_spark_stops_finds_the_calibration_complete(

@@ -14,7 +14,6 @@ import psycopg2
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from analysis.report.ledger_table import LEDGER_VERSION
 from barograph import cli
 from barograph.cli import experiments
 from barograph.cli.replay import decisions_file
@@ -70,13 +69,9 @@ ERRORS: list[tuple[BaseException, int, str]] = [
 
 @pytest.mark.parametrize(("error", "code", "said"), ERRORS)
 def test_an_error_is_one_line_and_an_exit_code(
-    error: BaseException,
-    code: int,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(experiments, "execute", raising(error))
+    monkeypatch.setattr(experiments, "execute_list", raising(error))
     assert cli.main(["list"]) == code
     screen = capsys.readouterr()
     assert screen.err.startswith(said) and screen.err.count("\n") == 1
@@ -120,7 +115,7 @@ def test_a_full_disk_under_postgresql_is_no_bug(name: str, driver: type[Exceptio
 def test_the_traceback_of_a_bug_is_in_a_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(experiments, "execute", raising(ZeroDivisionError("x")))
+    monkeypatch.setattr(experiments, "execute_list", raising(ZeroDivisionError("x")))
     cli.main(["list"])
     path = capsys.readouterr().err.partition("(traceback: ")[2].rstrip(")\n")
     assert "ZeroDivisionError: x" in Path(path).read_text()
@@ -210,23 +205,6 @@ def test_a_mistyped_option_does_not_wait_for_what_the_command_needs() -> None:
     assert done.returncode == 0, done.stderr
 
 
-RENAMED = [
-    (["run", "stela/star", "--policies", "stela"], "barograph run: error: --policies is called --variants now"),
-    (["compare", "A", "B", "--policies=stela"], "barograph compare: error: --policies is called --variants now"),
-    (["compare", "A", "B", "--repetitions", "6"], "barograph compare: error: --repetitions is called --blocks now"),
-    (["bisect", "A", "B", "--repetitions", "6"], "barograph bisect: error: --repetitions is called --blocks now"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "error"), RENAMED)
-def test_an_option_that_was_renamed_says_its_new_name(
-    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(arguments)
-    assert caught.value.code == 2 and capsys.readouterr().err.splitlines()[-1] == error
-
-
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in cli.COMMANDS)])
 def test_every_command_says_what_it_takes_within_80_columns(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -268,19 +246,6 @@ def test_reap_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str], mon
     assert capsys.readouterr().out == "nothing to release\n"
 
 
-def test_claims_shows_the_newest_finding_of_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    row = {"id": "S03", "experiment": "stela/star", "stated_text": "+65 %", "verdict_text": "reproduced"}
-    for series, measured in (("20261120-000000-a", "+17 %"), ("20261121-000000-a", "+66 %")):
-        folder = tmp_path / "results" / "stela" / "star" / series
-        folder.mkdir(parents=True)
-        (folder / "claims.json").write_text(
-            json.dumps({"v": LEDGER_VERSION, "claims": [{**row, "measured_text": measured}]})
-        )
-    assert cli.main(["claims"]) == 0
-    shown = capsys.readouterr().out
-    assert "+66 %" in shown and "+17 %" not in shown and "not run" in shown
-
-
 def test_a_run_folder_stands_for_its_decision_log(tmp_path: Path) -> None:
     (log := tmp_path / "decisions.jsonl").touch()
     assert decisions_file(str(tmp_path)) == decisions_file(str(log)) == log
@@ -306,11 +271,5 @@ def test_a_series_and_a_run_stand_for_the_runs_decision_log(
 
 
 def test_every_blame_has_an_exit_code() -> None:
-    assert EXIT_CODES == {
-        "configuration": 2,
-        "capacity": 3,
-        "infrastructure": 4,
-        "system_under_test": 5,
-        "harness": 1,
-    }
+    assert EXIT_CODES == {"configuration": 2, "capacity": 3, "infrastructure": 4, "system_under_test": 5, "harness": 1}
     assert blame_of(RuntimeError()) == "harness" and message_of(BarographError("x\ny")) == "x y"

@@ -18,10 +18,7 @@ from barograph.settings import ROOT
 HEAD = "HEAD"
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "RESULTS", "HOME"):
-        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 STAR = ("--experiment", "stela/star", "--testbed", "fake")
@@ -88,15 +85,6 @@ def test_the_end_is_a_table_a_sentence_and_a_page(tmp_path: Path) -> None:
     assert lines[3] == "my-branch is better than main."
     assert lines[4] == "stopped after 6 blocks (certain): every interval is within ±5 %"
     assert lines[5] == f"comparison: {tmp_path}/comparison.html"
-
-
-def test_the_table_has_room_in_80_characters_and_names_what_differs(tmp_path: Path) -> None:
-    later = {**ROW, "pair": "even", "event": "e2", "words": "95 % latency after"}
-    for rows, columns in (([ROW, MISSING], ["metric", "A"]), ([ROW, later], ["variant", "metric", "event", "A"])):
-        (tmp_path / "comparison_result.json").write_text(json.dumps({"sentence": "s", "rows": rows}))
-        lines = shown(tmp_path, width=80).splitlines()
-        assert lines[0].split()[: len(columns)] == columns
-        assert not any(word in line.split() for line in lines for word in ("throughpu", "latenc", "eve"))
 
 
 def test_no_word_or_number_is_cut_in_80_characters(tmp_path: Path) -> None:

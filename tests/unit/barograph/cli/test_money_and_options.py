@@ -5,31 +5,18 @@ from pathlib import Path
 import pytest
 
 from barograph import cli
-from barograph.cli.check import experiments_of_this_box
+from barograph.cli.experiments import experiments_of_this_box
 from barograph.cli.preparation import prepare
 from barograph.cli.terminal import stdout_console
 from barograph.machines.provision import open_requested
 from barograph.series import hold
-from barograph.testbeds import checks
 from inventory.leases import registry
 from tests.support.fakes.testbed import FakeTestbed
 
 FAKE = ["stela/star", "--testbed", "fake"]
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("STATE", "RESULTS", "HOME"):
-        monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
-                 "AWS_DEFAULT_REGION", "BAROGRAPH_EMULAB_TOKEN"):  # fmt: skip
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": FakeTestbed})
-    checks._cached_testbed.cache_clear()
+pytestmark = pytest.mark.usefixtures("strangers_box")
 
 
 BAD = [
@@ -66,11 +53,8 @@ BAD += [
 @pytest.mark.parametrize("command", ["run", "check"])
 @pytest.mark.parametrize(("arguments", "said"), BAD)
 def test_bad_options_are_said_before_anything_is_rented(
-    command: str, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.setattr("barograph.cli.preparation.require_fit_box", lambda _say: None)
-    monkeypatch.setattr("barograph.cli.check.require_fit_box", lambda _say: None)
+    command: str, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert cli.main([command, *arguments]) == 2
     screen = capsys.readouterr()
     assert screen.err.startswith("configuration: ") and said in screen.err and screen.err.count("\n") == 1

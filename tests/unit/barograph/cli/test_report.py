@@ -48,7 +48,7 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def execute(*names: str) -> int:
     options: Any = SimpleNamespace(index=False, series=list(names), testbed=None)
-    return report.execute(options)
+    return report.execute_report(options)
 
 
 def test_one_that_cannot_be_analysed_leaves_the_others_theirs(

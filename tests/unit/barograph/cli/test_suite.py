@@ -18,8 +18,8 @@ from barograph.plan.durations import run_s
 from barograph.plan.experiment import load, with_changes
 from barograph.run.context import context_of
 from barograph.series import results
+from barograph.series.progress import hours
 from barograph.series.series import Series, open_series
-from barograph.series.status import hours
 from tests.support.durations import SHORT
 
 KNOWN = ("henge/diurnal", "stela/diamond", "stela/linear", "stela/star")
@@ -116,12 +116,6 @@ def test_what_is_measured_without_a_report_is_resumed_for_its_report(
     assert done == [*sorted(NAMES), "stela/linear"] and said(console).count("skipped (--new does it again)") == 1
     (series,) = settings.results_root().glob("stela/linear/*")
     assert (series / "report.html").exists() and len(list((series / "runs").iterdir())) == 2
-
-
-def test_another_request_is_not_complete(done: list[str], console: Console) -> None:
-    run.run_suite(NAMES[:1], FAKE, new=False, console=console)
-    run.run_suite(NAMES[:1], FAKE | {"repetitions": 2}, new=False, console=console)
-    assert done == ["stela/linear"] * 2
 
 
 def test_an_unfinished_series_counts_with_what_is_left(done: list[str], console: Console) -> None:

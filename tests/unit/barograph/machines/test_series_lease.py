@@ -346,7 +346,7 @@ def test_machines_that_do_not_answer_do_not_silence_the_heart(series: Series, mo
     release(series.folder)
 
 
-@pytest.mark.parametrize("work", ["barograph.campaign.steps._check_stopping", "barograph.series.results.results_of"])
+@pytest.mark.parametrize("work", ["barograph.compare.stopping.check_after_run", "barograph.series.results.results_of"])
 def test_who_analyses_or_sends_between_runs_is_heard_of(
     series: Series, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from barograph.cli import nightly
-from barograph.errors import EXIT_CODES, ExperimentError, MachineLost, RunBroken, RunsFailed
+from barograph.errors import EXIT_CODES, ConfigurationError, ExperimentError, MachineLost, RunBroken, RunsFailed
 from barograph.nights import findings, night_state, outcome, procedure
 from barograph.nights.night_state import NightUnderWay
 from barograph.series.interruption import request_stop
@@ -161,7 +161,7 @@ def test_a_regression_is_an_exit_code_once_it_is_confirmed_and_only_then(world: 
 
 
 def test_the_pages_again_without_measuring(world: World) -> None:
-    with pytest.raises(nightly.NoNightOnRecord, match="barograph nightly try"):
+    with pytest.raises(ConfigurationError, match="barograph nightly try"):
         world.nightly(report_only=True)
     world.nightly()
     (world.results / "nightly" / "try" / "index.html").unlink()

@@ -13,7 +13,7 @@ from barograph.plan.durations import longest_run_s
 from barograph.plan.events import KINDS
 from barograph.plan.events.kind import PlannedEvent
 from barograph.plan.experiment import EXPERIMENTS, Experiment, parse
-from barograph.series.status import PHASE_WORDS
+from barograph.series.progress import PHASE_WORDS
 from barograph.web.dag_documentation import experiment_documentation
 from barograph.yaml_files import read_yaml
 from tests.unit.barograph.run.conftest import SetUp

@@ -17,13 +17,12 @@ import pytest
 
 from analysis.errors import SeriesInUse
 from barograph.campaign import steps
-from barograph.campaign.steps import NothingMeasured, analyse
 from barograph.cli.bundle import bundle
 from barograph.errors import Interrupted
 from barograph.machines.provision import provision
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold
-from barograph.series.interruption import request_stop, step
+from barograph.series.interruption import step
 from barograph.series.progress import failures_since
 from barograph.series.results import analyse_again, finish
 from barograph.series.series import Series, open_series
@@ -108,17 +107,6 @@ def test_a_child_takes_it_from_its_parent(theirs: Series, other: int) -> None:
     assert current is not None and current.pid == os.getpid()
 
 
-def test_a_step_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold, "HEARTBEAT_S", 0.05)
-    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
-    note(series, heartbeat_s=1000.0)
-    with step(series.folder):
-        note(series, heartbeat_s=1000.0)
-        while (current := hold.read(series.folder)) is not None and current.heartbeat_s == 1000.0:
-            time.sleep(0.02)  # pytest's timeout ends a wait in vain
-        assert current is not None
-
-
 def test_the_heart_beats_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold, "HEARTBEAT_S", 0.02)
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
@@ -148,18 +136,6 @@ def test_a_process_that_was_stopped_for_long_keeps_its_series(other: int, monkey
             hold.take(series.folder)
     note(series, born="another-boot/7")
     hold.take(series.folder)
-
-
-def test_a_holder_that_works_itself_is_told_from_one_that_outlives_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
-    before = hold.read(series.folder)
-    assert before is not None and not before.outlives
-    hold.drop(series.folder)
-    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", str(os.getppid()))
-    hold.take(series.folder)
-    after = hold.read(series.folder)
-    assert after is not None and after.outlives
-    hold.drop(series.folder)
 
 
 def lose(series: Series) -> None:
@@ -260,14 +236,6 @@ def refused_otherwise() -> None:
     raise OSError(errno.EIO, "Input/output error")
 
 
-def test_what_is_held_is_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
-    taken, take = [], hold.take
-    monkeypatch.setattr(hold, "take", lambda folder: (taken.append(folder), take(folder)))
-    with hold.held(series.folder):
-        assert taken == [series.folder]
-
-
 def test_a_folder_that_is_gone_stays_gone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(hold, "HEARTBEAT_S", 0.05)
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
@@ -277,13 +245,6 @@ def test_a_folder_that_is_gone_stays_gone(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert not series.folder.exists()
     hold.drop(series.folder)
     assert not series.folder.exists()
-
-
-def test_an_analysis_that_fails_ends_the_execution() -> None:
-    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
-    with pytest.raises(NothingMeasured):
-        analyse(series.folder)
-    assert hold.read(series.folder) is None
 
 
 def test_a_series_that_cannot_be_opened_is_free_again(other: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,14 +260,6 @@ def test_a_series_that_cannot_be_opened_is_free_again(other: int, monkeypatch: p
             open_series(experiment)
     monkeypatch.setenv("BAROGRAPH_HOLDER_PID", str(other))
     assert open_series(experiment).folder == folder
-
-
-def test_a_stop_is_asked_for_before_the_step(theirs: Series) -> None:
-    series = open_series(with_changes(load("stela/linear"), {"testbed": "fake"}))
-    request_stop(series.folder)
-    with pytest.raises(Interrupted), step(series.folder):
-        pass
-    assert failures_since(series.folder, 0.0) == []
 
 
 def test_what_is_only_read_is_held_meanwhile_and_then_as_before() -> None:

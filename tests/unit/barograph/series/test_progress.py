@@ -11,13 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from barograph.cli.view import Lines, Panel, draw, view_for
-from barograph.plan.durations import DEFAULT_OVERHEAD, run_s, series_s
-from barograph.plan.events.rates import RateChange
-from barograph.plan.events.scaling import ScaleIn
+from barograph.cli.execution import SeriesView, panel
+from barograph.plan.durations import DEFAULT_OVERHEAD
 from barograph.plan.experiment import Durations, load
-from barograph.series.progress import ProgressFile, ProgressReader, failures_since, lines_since
-from barograph.series.status import SeriesStatus, fact_rows, initial_status, minutes, sparkline, update_status
+from barograph.series.progress import (
+    ProgressFile,
+    ProgressReader,
+    SeriesStatus,
+    fact_rows,
+    failures_since,
+    initial_status,
+    lines_since,
+    minutes,
+    sparkline,
+    update_status,
+)
 
 STAR = replace(load("stela/star"), durations=Durations(45, 100, 75, 130))
 RUN = [
@@ -46,12 +54,6 @@ def status_after(*lines: dict[str, Any], runs: int = 2) -> SeriesStatus:
     return status
 
 
-def test_a_run_in_its_warm_up() -> None:
-    status = status_after(*RUN)
-    assert (status.phase, status.run_id, status.throughput) == ("warm_up", "stela-r1", (210.0,))
-    assert status.done == ()
-
-
 def test_time_left_learns_from_runs_that_are_done() -> None:
     early, later = status_after(*RUN), status_after(*RUN, ENDED)
     assert later.lengths_s == (200.0,)
@@ -63,13 +65,6 @@ def test_time_left_learns_from_runs_that_are_done() -> None:
 def test_time_left_is_never_negative(now_s: float) -> None:
     assert status_after(*RUN).time_left_s(now_s) >= 0
     assert status_after(*RUN, ENDED, runs=1).time_left_s(now_s) >= 0
-
-
-def test_more_events_take_more_time() -> None:
-    twice = replace(STAR, events=(*STAR.events, ScaleIn("steady", 1)))
-    timed = replace(STAR, events=(*STAR.events, RateChange(200.0, 2.0)))
-    assert run_s(twice) == run_s(STAR) + 75 and run_s(timed) == run_s(STAR) - 75 + 200 + 75
-    assert series_s(STAR, 3) - series_s(STAR, 2) == run_s(STAR) and series_s(STAR, 0) == 0
 
 
 def test_failures_are_noted_and_repeats_do_not_count() -> None:
@@ -94,14 +89,9 @@ def console(terminal: bool) -> Console:
     return Console(file=io.StringIO(), force_terminal=terminal, width=100)
 
 
-def test_a_terminal_gets_a_panel_and_a_pipe_gets_lines() -> None:
-    assert isinstance(view_for(console(True), initial_status(2, STAR)), Panel)
-    assert isinstance(view_for(console(False), initial_status(2, STAR)), Lines)
-
-
 def test_plain_lines() -> None:
     out = console(False)
-    view = Lines(out, initial_status(2, STAR), clock=lambda: 100.0)
+    view = SeriesView(out, initial_status(2, STAR), clock=lambda: 100.0)
     for line in [*RUN, ENDED]:
         view.update(line)
         view.tick()
@@ -113,7 +103,7 @@ def test_plain_lines() -> None:
 
 def test_no_throughput_is_said_of_a_run_that_is_over() -> None:
     out, now_s = console(False), [100.0]
-    view = Lines(out, initial_status(2, STAR), clock=lambda: now_s[0])
+    view = SeriesView(out, initial_status(2, STAR), clock=lambda: now_s[0])
     for line in [*RUN, ENDED]:
         view.update(line)
     now_s[0] = 250.0
@@ -123,7 +113,7 @@ def test_no_throughput_is_said_of_a_run_that_is_over() -> None:
 
 def test_the_panel_shows_phase_throughput_and_runs() -> None:
     out = console(True)
-    out.print(draw(status_after(*RUN, {"t": 70.0, "kind": "money", "used_usd": 1.5, "budget_usd": 5.0}), now_s=90.0))
+    out.print(panel(status_after(*RUN, {"t": 70.0, "kind": "money", "used_usd": 1.5, "budget_usd": 5.0}), now_s=90.0))
     text = out.file.getvalue()  # type: ignore[attr-defined]
     assert "warming up until steady, for 0:30" in text and "210 tuples/s" in text and "0 of 2 done" in text
     assert "█" in text and "$1.50 of $5.00" in text
@@ -170,15 +160,6 @@ def test_a_failure_without_its_blame_is_no_failure_to_judge_by(tmp_path: Path) -
     ]
     (tmp_path / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert failures_since(tmp_path, 0.0) == [whole]
-
-
-def test_failures_of_runs_come_before_those_of_steps(tmp_path: Path) -> None:
-    step = {"t": 5.0, "kind": "step_failed", "blame": "harness", "message": "step"}
-    run = {"t": 6.0, "kind": "run_failed", "blame": "system_under_test", "message": "run", "again": False}
-    file = tmp_path / "progress.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in (step, run)) + "{half")
-    assert [line["message"] for line in failures_since(tmp_path, 0.0)] == ["run"]
-    assert failures_since(tmp_path, 10.0) == []
 
 
 def test_failures_are_of_their_execution_though_the_clock_was_set_back(tmp_path: Path) -> None:

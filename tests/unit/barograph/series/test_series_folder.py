@@ -1,6 +1,5 @@
 """Opening, resuming and finding a series; leases around it."""
 
-import json
 import os
 import time
 from dataclasses import replace
@@ -13,7 +12,6 @@ from analysis.record.simulated import SIMULATED
 from barograph.campaign.steps import (
     NoRunDue,
     NothingBeforeDeadline,
-    NothingMeasured,
     analyse,
     attempt_next_run,
     deploy,
@@ -27,7 +25,6 @@ from barograph.machines.provision import open_requested, provision, release, req
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
-from barograph.series.progress import failures_since
 from barograph.series.provenance import MEASUREMENT, simulating_code_sha256
 from barograph.series.results import complete_runs
 from barograph.series.run_record import read_run
@@ -231,15 +228,6 @@ def test_a_testbed_in_use_is_refused_before_a_series_is_opened(faked: Experiment
     require_free_testbed(load("stela/star"))
 
 
-def test_a_long_series_prolongs_its_lease(faked: Experiment) -> None:
-    series = open_series(faked)
-    lease = registry.read(provision(series.folder))
-    assert lease is not None
-    series_lease.prolong(series, 1000)
-    longer = registry.read(lease.lease_id)
-    assert longer is not None and longer.expires_s > lease.expires_s
-
-
 def test_the_holder_is_named_where_tasks_are_short_lived(monkeypatch: pytest.MonkeyPatch) -> None:
     assert holder() == process_holder(os.getpid())
     monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "stela.star")  # as in a task
@@ -260,15 +248,6 @@ def test_a_stop_ends_the_execution_and_is_forgotten_by_the_next(faked: Experimen
     release(series.folder)
 
 
-def test_a_stop_counts_though_the_clock_was_set_back(faked: Experiment) -> None:
-    series = open_series(faked, now_s=time.time() + 3600)
-    provision(series.folder)
-    request_stop(series.folder)
-    with pytest.raises(Interrupted):
-        deploy(series.folder)
-    release(series.folder)
-
-
 def test_runs_are_of_their_execution_though_the_clock_was_set_back(faked: Experiment) -> None:
     series = open_series(replace(faked, repetitions=2), now_s=time.time() + 3600)
     names = runs_of_execution(series.folder)
@@ -279,28 +258,6 @@ def test_runs_are_of_their_execution_though_the_clock_was_set_back(faked: Experi
     resumed = open_series(replace(faked, repetitions=2))
     assert resumed.folder == series.folder
     assert resumed.current_attempts() == set() and runs_of_execution(series.folder) == names[1:]
-    release(series.folder)
-
-
-def test_a_failure_is_told_though_the_clock_was_set_back(faked: Experiment) -> None:
-    series = open_series(faked, now_s=time.time() + 3600)
-    with pytest.raises(NothingMeasured):
-        analyse(series.folder)
-    (failure,) = failures_since(series.folder, series.opened_s)
-    assert "no record yet" in failure["message"]
-    assert failures_since(series.folder, open_series(faked).opened_s) == [], "the next execution has not failed"
-
-
-def test_nothing_measured_is_said(faked: Experiment) -> None:
-    with pytest.raises(NothingMeasured, match="no record yet"):
-        analyse(open_series(faked).folder)
-
-
-def test_the_record_of_machines_is_whole_json(faked: Experiment) -> None:
-    series = open_series(faked)
-    provision(series.folder)
-    document = json.loads((series.folder / series_lease.MACHINES_FILE).read_text())
-    assert {machine["name"] for machine in document["machines"]} == {"master", "m1", "m2", "m3", "m4", "m5"}
     release(series.folder)
 
 

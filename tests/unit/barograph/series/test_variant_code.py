@@ -145,19 +145,3 @@ def test_an_answer_that_is_no_file_of_its_own_is_not_read(change: Callable[[str,
     code = change("policies/stela.py", future, f"{future}import os, sys\n{leave}\nos._exit(0)\n")
     with pytest.raises(Unfit, match="give no answer"):
         prepare_code(of(code), print)
-
-
-def test_two_variants_of_one_commit_are_asked_together(here: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert here.folder.is_dir()
-    asked: list[int] = []
-    ask = variant_code.describe_tree
-
-    def counted(tree: Path, variants: Any, code: Code) -> dict[str, Any]:
-        asked.append(len(variants))
-        return ask(tree, variants, code)
-
-    monkeypatch.setattr(variant_code, "describe_tree", counted)
-    code = resolve_ref("main")
-    both = (Variant("a", "stela", {}, code), Variant("b", "even", {}, code))
-    prepare_code(replace(of(code), variants=both), print)
-    assert asked == [2]

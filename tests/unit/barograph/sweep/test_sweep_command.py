@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
-from barograph.campaign import cells, simulation, sweep
-from barograph.campaign.cells import failures_of, state_of
-from barograph.campaign.simulation import Job, SimulatedRun, SimulationFailure
+from barograph.campaign import simulation, sweep
+from barograph.campaign.simulation import Job, SimulatedRun, SimulationFailure, failures_of, state_of
 from barograph.campaign.sweep import SweepFolder, link_runs
 from barograph.child_processes import descendants
 from barograph.cli import main
@@ -195,22 +194,6 @@ def is_killed_before_it_begins(job: Job) -> SimulationFailure | None:
     return job.do()
 
 
-def test_of_a_point_that_failed_before_the_latest_failure_is_on_record(
-    sweep_file: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = str(sweep_file({"seed": [1]}))
-    assert main(["sweep", file, "--variants", "stela"]) == 0
-    (point,) = points_of(folder_of())
-    old = {"run_id": "stela-r1", "blame": "system_under_test", "message": "a bug of the policy"}
-    change(point / "point.json", failures=[old])
-    change(point / "runs" / "stela-r1" / "run.json", status="failed")
-    monkeypatch.setattr(simulation, "_do", is_killed_before_it_begins)
-    assert main(["sweep", file, "--variants", "stela"]) == 4
-    (row,) = read_json(folder_of() / "sweep.json")["failures"]
-    (noted,) = failures_of(point)
-    assert "its process ended with -9" in row["message"] and row.items() >= noted.items()
-
-
 def test_what_failed_is_said_also_where_the_disk_is_full(
     sweep_file: Write, drawn: list[int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,7 +202,7 @@ def test_what_failed_is_said_also_where_the_disk_is_full(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         write_json_atomic(path, value)
 
-    for module in (cells, sweep):
+    for module in (simulation, sweep):
         monkeypatch.setattr(module, "write_json_atomic", full)
     monkeypatch.setattr(simulation, "_do", is_killed_before_it_begins)
     file = str(sweep_file({"seed": [1]}))
@@ -258,23 +241,6 @@ def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
     document = read_json(folder_of() / "sweep.json")
     assert document["runs_of_other_code"] == {"b" * 12: 1}
     assert document["code"] == f"{'b' * 12} with uncommitted changes"
-
-
-@pytest.mark.parametrize(
-    ("facts", "now_dirty", "is_same"),
-    [
-        ({"git_commit": "b" * 40, "git_dirty": False}, False, True),
-        ({"git_commit": "a" * 40, "git_dirty": False}, False, False),
-        ({"git_commit": "b" * 40, "git_dirty": True}, False, False),
-        ({"git_commit": "b" * 40, "git_dirty": True}, True, False),
-        ({"git_commit": "b" * 40, "git_dirty": False}, True, False),
-        ({"git_commit": None, "git_dirty": None}, False, False),
-    ],
-)
-def test_of_a_record_without_a_digest_the_commit_decides_where_nothing_was_changed(
-    facts: dict[str, object], now_dirty: bool, is_same: bool
-) -> None:
-    assert provenance.is_of_code(facts, {**TODAY, "git_dirty": now_dirty}) == is_same
 
 
 def test_a_policys_edit_changes_the_digest_of_the_code_and_a_page_does_not(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from barograph.nights.night_state import Night, NightEntry
 from barograph.plan.blocks import plan_runs
 from barograph.plan.experiment import load, with_changes
 from barograph.web import pages, run_page
-from barograph.web.dag_run import DagRunFacts
-from barograph.web.run_page import Page, Redirection, page_of_dag_run, result_folder
+from barograph.web.run_page import DagRunFacts, Page, Redirection, page_of_dag_run, result_folder
 
 BEGUN = 1_795_000_000.0
 RUN = DagRunFacts("stela.star", "manual__1", "running", BEGUN, None, True, None)
@@ -144,13 +143,6 @@ def test_what_a_later_run_of_the_series_did_is_not_this_runs(root: Path, series:
     told(series, BEGUN + 999, kind="run_failed", run_id="stela-r1", blame="harness", message="of later", again=False)
     page = page_of(root, opened(series, state="failed", ended_s=BEGUN + 110))
     assert "of later" not in pages.run_html(page)
-
-
-def test_a_report_is_shown_also_where_its_spec_cannot_be_read_any_more(root: Path, series: Path) -> None:
-    document = json.loads((series / "series.json").read_text())
-    (series / "series.json").write_text(json.dumps({**document, "spec": {"of": "another version"}}))
-    with_report(series)
-    assert isinstance(page_of_dag_run(root, opened(series, state="success", ended_s=BEGUN + 210)), Redirection)
 
 
 @pytest.mark.parametrize(

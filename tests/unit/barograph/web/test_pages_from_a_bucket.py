@@ -38,8 +38,7 @@ def place(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Re
 
 
 @pytest.mark.parametrize(
-    "name",
-    [f"{SERIES}/report.html", f"{SERIES}/figures/cpu.svg", "nightly/quick/nights/20261121-010000.html"],
+    "name", [f"{SERIES}/report.html", f"{SERIES}/figures/cpu.svg", "nightly/quick/nights/20261121-010000.html"]
 )
 def test_what_one_opens_is_brought(place: Results, name: str) -> None:
     assert result_files.find_file(place.root, name) is None

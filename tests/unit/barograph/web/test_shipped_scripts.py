@@ -1,7 +1,7 @@
 """The scripts of our pages can be recognised by their text: they have no values of the page in them."""
 
 from barograph.settings import ROOT
-from barograph.web.content_policy import shipped_scripts
+from barograph.web.result_files import shipped_scripts
 
 
 def test_there_is_one_and_each_is_the_same_in_every_page() -> None:
