@@ -5,15 +5,16 @@ machines boot and within one long run, but not longer than that work may take.
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from analysis.record.files import write_json_atomic
 from barograph.errors import BarographError, Say
@@ -26,7 +27,7 @@ from barograph.testbeds.checks import machine_requests, testbed_of
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_S
 from inventory.leases.registry import Lease
-from inventory.machines import Machine, MachineType
+from inventory.machines import Machine
 from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong, SupportsRecall, Testbed
 
 MACHINES_FILE = "machines.json"
@@ -41,42 +42,44 @@ class NoMachines(BarographError):
         super().__init__(f"series {series_dir.name} holds no machines (released or reaped); run it again to resume")
 
 
+@dataclass(frozen=True)
+class LeaseRecord:
+    """The content of `machines.json`."""
+
+    lease: Lease
+    machines: tuple[Machine, ...]
+
+
+@cache
+def _form() -> TypeAdapter[LeaseRecord]:
+    return TypeAdapter(LeaseRecord)
+
+
 def save_lease(series_dir: Path, lease: Lease, machines: Sequence[Machine]) -> None:
-    data = [
-        {key: str(value) if isinstance(value, Path) else value for key, value in asdict(machine).items()}
-        for machine in machines
-    ]
-    write_json_atomic(series_dir / MACHINES_FILE, {"lease": asdict(lease), "machines": data})
+    record = LeaseRecord(lease, tuple(machines))
+    write_json_atomic(series_dir / MACHINES_FILE, _form().dump_python(record, mode="json"))
 
 
 def saved_lease(series_dir: Path) -> Lease | None:
     """Return the lease that the series took last, whether or not it still exists."""
-    document = _read_document(series_dir)
-    return Lease(**document["lease"]) if document else None
+    record = _read_record(series_dir)
+    return record.lease if record else None
 
 
 def current_machines(series_dir: Path) -> tuple[Machine, ...]:
     """Return the machines under the lease. Raises NoMachines where it was released or reaped meanwhile."""
-    document = _read_document(series_dir)
-    lease = registry.read(document["lease"]["lease_id"]) if document else None
-    if document is None or lease is None or lease.ending:
+    record = _read_record(series_dir)
+    lease = registry.read(record.lease.lease_id) if record else None
+    if record is None or lease is None or lease.ending:
         raise NoMachines(series_dir)
-    return tuple(
-        Machine(**{
-            **{field.name: data[field.name] for field in fields(Machine)},
-            **{key: Path(data[key]) for key in ("ssh_key", "known_hosts")},
-            "type": MachineType(**data["type"]),
-        })
-        for data in document["machines"]
-    )  # fmt: skip
+    return record.machines
 
 
-def _read_document(series_dir: Path) -> dict[str, Any] | None:
+def _read_record(series_dir: Path) -> LeaseRecord | None:
     try:
-        document: dict[str, Any] = json.loads((series_dir / MACHINES_FILE).read_text(encoding="utf-8"))
+        return _form().validate_json((series_dir / MACHINES_FILE).read_bytes())
     except FileNotFoundError:
         return None
-    return document
 
 
 log = logging.getLogger(__name__)
