@@ -63,21 +63,31 @@ DAYS = (("", "complete"), ("partial", "partial: something failed or was too late
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A finding as a table shows it; links are relative to the index."""
+    """A finding as a table shows it; links are relative to the index. `bisect`: the command that finds the commit."""
 
     finding: Finding
-    experiment: str
-    series: str
-    change: str
-    levels: str
-    floor: str
     since: str
     sure: str
-    commits: str
     bisect: str
     css: str
     spark: Markup
     href: str
+
+    @property
+    def commits(self) -> str:
+        return self.finding.commits.words
+
+    @property
+    def change(self) -> Markup:
+        return bold(change_text(self.finding), self.css)
+
+    @property
+    def levels(self) -> str:
+        return levels_text(self.finding)
+
+    @property
+    def floor(self) -> str:
+        return floor_text(self.finding)
 
 
 def experiment_page(experiment: str) -> str:
@@ -98,25 +108,19 @@ def finding_row(finding: Finding, line: Timeline, found: Findings) -> FindingRow
         and not finding.key.metric.endswith(NEVER_SUFFIX)  # no comparison has a number of it
     )
     return FindingRow(
-        finding=finding,
-        experiment=finding.key.experiment,
-        series=series_text(finding.key),
-        change=change_text(finding),
-        levels=levels_text(finding),
-        floor=floor_text(finding),
-        since=nights[finding.since].id,
-        sure=status_text(finding, nights),
-        commits=finding.commits.words,
-        bisect=bisect_command(finding) if to_bisect else "",
-        css=css_class(finding),
-        spark=sparkline(line),
-        href=f"{experiment_page(finding.key.experiment)}#{line.anchor}",
-    )
+        finding, nights[finding.since].id, status_text(finding, nights), bisect_command(finding) if to_bisect else "",
+        css_class(finding), sparkline(line), f"{experiment_page(finding.key.experiment)}#{line.anchor}",
+    )  # fmt: skip
 
 
 def name_column(up: str) -> Heading:
     """Return the column of series; `up` leads to the index."""
-    return Heading("series", lambda row: joined([link(row.experiment, f"{up}{row.href}"), BREAK, row.series]))
+
+    def series(row: FindingRow) -> Markup:
+        key = row.finding.key
+        return joined([link(key.experiment, f"{up}{row.href}"), BREAK, series_text(key)])
+
+    return Heading("series", series)
 
 
 def finding_table(rows: Sequence[FindingRow | Across], up: str = "") -> ResultTable:
@@ -128,8 +132,7 @@ def finding_table(rows: Sequence[FindingRow | Across], up: str = "") -> ResultTa
 
     headings = (
         name_column(up),
-        Heading("change", lambda row: bold(row.change, row.css), css="n k"),
-        *columns("level = levels /n; A/A floor = floor /n k"),
+        *columns("change /n k; level = levels /n; A/A floor = floor /n k"),
         Heading("since night", since, css="k"),
         Heading("how sure", sure),
         *columns("first bad commit = commits; all nights = spark"),

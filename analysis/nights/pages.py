@@ -142,8 +142,7 @@ def _night_blocks(
         headings = (
             name_column("../"),
             Heading("this night", lambda row: _finding_event(row.finding, i)),
-            Heading("change", lambda row: bold(row.change, row.css), css="n k"),
-            *columns("level = levels /n; state now = sure; first bad commit = commits"),
+            *columns("change /n k; level = levels /n; state now = sure; first bad commit = commits"),
         )
         yield Section("Findings of this night", [ResultTable(headings, news, row_css=lambda row: row.css)])
     differences = night_differences(found.series, i)

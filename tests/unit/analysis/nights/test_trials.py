@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from analysis.nights.findings import review
@@ -18,8 +17,6 @@ from bench.statistics.nights import (
     by_night,
     detect_steps,
     false_alarms,
-    nights_to_share_alarm,
-    share_alarms,
     spikes_that_alarm,
 )
 from tests.support.nights_by_hand import stepped
@@ -30,10 +27,6 @@ EAGER = Rule(max_p=0.05, minimum_percent=0.0, confirming_nights=0)
 def test_a_large_step_is_found_soon_and_its_range_is_right() -> None:
     found = detect_steps(Rule(), 1.0, 20.0, 4, seed=1)
     assert (found.share, found.median_nights, found.in_range) == (100.0, 3.0, 100.0)
-
-
-def test_a_step_below_the_noise_is_not_found() -> None:
-    assert detect_steps(Rule(), 8.0, 3.0, 2, seed=1).share == 0
 
 
 def test_spikes_do_not_alarm_and_an_eager_rule_shows_that_the_trial_can_fail() -> None:
@@ -65,10 +58,3 @@ def test_every_night_is_judged_by_all_nights_before_it() -> None:
     """A history that began anew each night would take three odd nights at its beginning for a level."""
     (seen,) = next(by_night(stepped(20, 180, -20), [Rule()], 199, 200))
     assert [one.since for one in seen.findings] == [20]
-
-
-def test_shares_of_runs_that_never_get_there_are_told_where_they_change() -> None:
-    rng = np.random.default_rng(2)
-    assert share_alarms(rng.binomial(3, 0.2, 60).tolist(), 3) == 0
-    assert share_alarms([0] * 30 + [3] * 5, 3) == 1
-    assert [nights_to_share_alarm(rng, runs, 1.0) for runs in (1, 3)] == [4, 3]

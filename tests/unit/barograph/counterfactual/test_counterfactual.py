@@ -19,7 +19,6 @@ from barograph.cli.replay import _keep, _write_page, show
 from barograph.cli.terminal import stdout_console
 from barograph.counterfactual import page as pages
 from barograph.counterfactual.outcomes import OUTCOMES, OutcomeComparison, RunOutcome, SimulatedOutcome, compare
-from barograph.counterfactual.page import SIMULATED_ITSELF
 from barograph.counterfactual.simulation import (
     Recording,
     Simulated,
@@ -29,10 +28,8 @@ from barograph.counterfactual.simulation import (
     variants_for,
 )
 from barograph.errors import ExperimentError
-from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import Durations, Experiment, load, only
 from barograph.run.simulated_cluster import REASON, RecordedStart, SimulatedCluster, StartedCluster
-from barograph.settings import results_root
 from scheduler_plugins.simulator.work import Costs
 from tests.support import simulated_cells
 from tests.unit.barograph.counterfactual.test_page import rows_of
@@ -100,35 +97,6 @@ def test_each_policy_has_the_outcome_of_its_closed_form(
     assert errors["workers_restarted"]["difference"] == 0
     assert then["late_s"] == {"e1": 0.0} and all(abs(run["late_s"]["e1"]) < 1 for run in (even, stela))
     assert not (recorded.parents[1] / "counterfactuals").exists(), "a program has no use for a page"
-
-
-# Shorter: the same with an event, above; pages of such runs in test_page.py.
-@pytest.mark.long
-@pytest.mark.spark
-def test_a_run_that_only_holds_is_simulated_too_and_shown(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str]
-) -> None:
-    experiment = star("stela")
-    machines = replace(experiment.machines, after=4)
-    held = replace(experiment, events=(AutonomousPhase(kind="hold", at=50.0, decide_every_s=20.0),), machines=machines)
-    series = results_root() / "small" / "held" / "20260101-000000-aa"
-    run = record(held, series)
-    assert main(["replay", str(run), "--simulate", "--policy", "round_robin"]) == 0
-    said = capsys.readouterr().out
-    assert f"e1: {held.events[0].words()}" in said
-    lines = {line.split()[0]: line.split() for line in said.splitlines() if line.startswith(("stela", "round_robin"))}
-    # All three have the same two executors of the centre, and nobody acts.
-    before, after = (float(lines["round_robin"][place]) for place in (1, 2))
-    assert before == pytest.approx(2 * OF_AN_EXECUTOR, rel=0.02) and after == pytest.approx(before, rel=0.02)
-    assert "stela (recorded): no decision" in said and "the simulator's error on this run: throughput before" in said
-
-    (page,) = [Path(line.removeprefix("page: ")) for line in said.splitlines() if line.startswith("page: ")]
-    assert page.parent.parent == series / "counterfactuals" and page.parent.name.endswith("-stela-r1")
-    listed = (results_root() / "index.html").read_text()
-    assert f'<a href="{page.relative_to(results_root())}">stela-r1 with other policies</a>' in listed
-    text = page.read_text()
-    assert f"<h2>e1: {held.events[0].words()}</h2>" in text and text.count("no decision") == 3
-    assert SIMULATED_ITSELF in text and "Simulated, not measured" in text
 
 
 def files_below(folder: Path) -> dict[Path, bytes]:
