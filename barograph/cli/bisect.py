@@ -250,8 +250,11 @@ def save_search(search: Bisection) -> Path:
 
 def show_search(search: Bisection, console: Console) -> None:
     table = plain_table("commit", "subject", "against GOOD", "verdict", "probability")
-    for row in bisection.evidence(search):
-        table.add_row(*row)
+    for commit in bisection.page_data(search)["commits"]:
+        differences = "; ".join(probe["words"] or probe["reason"] for probe in commit["probes"])
+        verdicts = ", ".join(probe["verdict"] for probe in commit["probes"])
+        chance = "–" if search.reference is None else f"{commit['probability']:.0%}"
+        table.add_row(commit["short"], commit["subject"], differences, verdicts, chance)
     console.print(table)
 
 

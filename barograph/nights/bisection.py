@@ -276,20 +276,6 @@ def first_bad_text(bisection: Bisection, step: FirstBad) -> str:
     return f"the first bad commit is one of {count}, {first_commit.short} … {last_commit.short} ({certainty}; {why})"
 
 
-def evidence(bisection: Bisection) -> list[tuple[str, str, str, str, str]]:
-    """Return for each commit, oldest first: hash, subject, differences, verdict, probability that it is the first bad
-    one."""
-    chances = probabilities(len(bisection.commits), bisection.answers(), bisection.request.certainty.error_rate)
-    rows = []
-    for commit, chance in zip(bisection.commits, chances, strict=True):
-        probes = bisection.of(commit.hash)
-        differences = "; ".join(probe.difference.words if probe.difference else probe.reason for probe in probes)
-        verdicts = ", ".join(probe.verdict for probe in probes)
-        has_reference = bisection.reference is not None
-        rows.append((commit.short, commit.subject, differences, verdicts, f"{chance:.0%}" if has_reference else "–"))
-    return rows
-
-
 def page_data(bisection: Bisection) -> dict[str, Any]:
     """Return the data of `analysis.report.bisect_page`. The page lies two folders below the results."""
     step, request = bisection.next(), bisection.request
