@@ -33,19 +33,7 @@ from analysis.nights.timelines import CURRENT_STATUSES, Timeline, first_page_tim
 from analysis.numerals import MISSING, number
 from analysis.report import words
 from analysis.report.page import Block, Definitions, Folded, Items, PageContent, Section, Sentence, Warnings, folded
-from analysis.report.table import (
-    BREAK,
-    Across,
-    Heading,
-    ResultTable,
-    bold,
-    code,
-    columns,
-    element,
-    joined,
-    link,
-    small,
-)
+from analysis.report.table import BREAK, Across, Heading, ResultTable, bold, code, columns, element, joined, link, small
 from barograph.plan.experiment import SIMULATED
 
 MOST_TURNS = 20  # changed verdicts, and changed indications, on the first page

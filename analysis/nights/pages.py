@@ -35,7 +35,7 @@ from analysis.nights.first_page import (
 )
 from analysis.nights.night_records import ExperimentNight, NightRecord
 from analysis.nights.night_series import NightKey, NightPoint, metric_of
-from analysis.nights.regressions import Finding, RegressionKind
+from analysis.nights.regressions import RegressionKind
 from analysis.nights.timelines import Timeline, timelines
 from analysis.numerals import MISSING, change, number
 from analysis.record.files import write_json_atomic
@@ -138,10 +138,17 @@ def _night_blocks(
     yield Warnings(trust(night, root))
     yield Section("Experiments", [_experiment_table(night, root), Sentence(words.OUTCOMES_NOTE, "small")])
     news = [row for row in rows if i in (row.finding.since, row.finding.confirmed, row.finding.recovered)]
+
+    def event(row: FindingRow) -> str:
+        if i in (row.finding.recovered, row.finding.confirmed):
+            return "recovered" if i == row.finding.recovered else "confirmed"
+        first = {RegressionKind.REGRESSION: "first bad night", RegressionKind.IMPROVEMENT: "first better night"}
+        return first.get(row.finding.kind, "first night of a change in complete runs")
+
     if news:
         headings = (
             name_column("../"),
-            Heading("this night", lambda row: _finding_event(row.finding, i)),
+            Heading("this night", event),
             *columns("change /n k; level = levels /n; state now = sure; first bad commit = commits"),
         )
         yield Section("Findings of this night", [ResultTable(headings, news, row_css=lambda row: row.css)])
@@ -183,15 +190,6 @@ def report_of(root: Path, series: str) -> str | None:
     """Return the report of a night's series, relative to the night's page, if it exists in this folder."""
     report = root.parent.parent / series / "report.html"
     return os.path.relpath(report, root / "nights") if series and report.is_file() else None
-
-
-def _finding_event(finding: Finding, night: int) -> str:
-    if night == finding.recovered:
-        return "recovered"
-    if night == finding.confirmed:
-        return "confirmed"
-    first = {RegressionKind.REGRESSION: "first bad night", RegressionKind.IMPROVEMENT: "first better night"}
-    return first.get(finding.kind, "first night of a change in complete runs")
 
 
 def difference_table(differences: Sequence[NightDifference]) -> ResultTable:

@@ -225,11 +225,18 @@ def derive(
         raise ExperimentError(f"goal is {demand.goal_percent:g}; allowed: percent above 0, such as 5")
     if blocks < FEWEST_BLOCKS:
         raise ExperimentError(f"blocks is {blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")
+    variants: list[Variant] = []
+    for letter, side in sides.items():
+        if side.foreign:
+            topology = _common_topology(source)
+            variants.append(Variant(f"{FOREIGN}_{letter}", FOREIGN, side.parameters, side.code, topology))
+        else:
+            variants += [replace(each, name=f"{each.name}_{letter}", code=side.code) for each in source.variants]
     experiment = replace(
         source,
         name=f"{COMPARISONS}/{source.name.replace('/', '_')}",
         title=f"{source.title}: two codes side by side",
-        variants=tuple(variant for letter, side in sides.items() for variant in _variants(source, letter, side)),
+        variants=tuple(variants),
         repetitions=blocks,
         claims=(),
     )
@@ -263,12 +270,6 @@ def remarks(comparison: Comparison) -> tuple[str, ...]:
             limit = f"the interval of {asks['metric']} ({asks['event']}) is ±{asks['half_width']:.3g} or narrower"
         texts.append(f"blocks are added until {limit}, within {budget_text(comparison.demand.budget)}")
     return tuple(texts)
-
-
-def _variants(source: Experiment, letter: Letter, side: Side) -> tuple[Variant, ...]:
-    if side.foreign:
-        return (Variant(f"{FOREIGN}_{letter}", FOREIGN, side.parameters, side.code, _common_topology(source)),)
-    return tuple(replace(each, name=f"{each.name}_{letter}", code=side.code) for each in source.variants)
 
 
 def _common_topology(source: Experiment) -> TopologyChanges | None:

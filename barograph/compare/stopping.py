@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis import pipeline
-from analysis.compare.question import Pair, Question, is_comparison, read_question
+from analysis.compare.question import Question, is_comparison, read_question
 from analysis.record.files import SeriesPaths, append_line, parsed_lines, read_json
 from analysis.record.wall_time import WallTime
 from barograph.child_processes import ChildProcess
@@ -169,17 +169,14 @@ def failing_sides(series: Series, question: Question) -> str | None:
     """Return the failures where no pair has two sides that ever ran: the system under test failed in every run of a
     side."""
     runs = [run for plan_entry in series.plan() if (run := read_run(series.run_folder(plan_entry.run_id))) is not None]
-    hopeless = [name for pair in question.pairs if (name := _failing_variant(pair, runs)) is not None]
-    return "; ".join(dict.fromkeys(hopeless)) if len(hopeless) == len(question.pairs) else None
-
-
-def _failing_variant(pair: Pair, runs: Collection[Mapping[str, Any]]) -> str | None:
-    for variant in (pair.a, pair.b):
-        mine = [run for run in runs if run["variant"]["name"] == variant]
-        blames = [(run.get("failure") or {}).get("blame") for run in mine]
-        if len(mine) >= FEWEST_BLOCKS and all(blame == "system_under_test" for blame in blames):
-            return f"{variant} failed in {len(mine)} of {len(mine)} runs"
-    return None
+    hopeless: dict[str, str] = {}  # pair -> the side that failed in every run
+    for pair in question.pairs:
+        for variant in (pair.b, pair.a):
+            mine = [run for run in runs if run["variant"]["name"] == variant]
+            blames = [(run.get("failure") or {}).get("blame") for run in mine]
+            if len(mine) >= FEWEST_BLOCKS and all(blame == "system_under_test" for blame in blames):
+                hopeless[pair.name] = f"{variant} failed in {len(mine)} of {len(mine)} runs"
+    return "; ".join(dict.fromkeys(hopeless.values())) if len(hopeless) == len(question.pairs) else None
 
 
 def budget_exhaustion(series: Series, question: Question, blocks: int) -> str | None:

@@ -12,13 +12,7 @@ from analysis.nights.night_records import read_history
 from analysis.nights.regressions import Settings
 from analysis.stats.change_points import Rule
 from bench.statistics import synthetic_nights
-from bench.statistics.nights import (
-    alarms,
-    by_night,
-    detect_steps,
-    false_alarms,
-    spikes_that_alarm,
-)
+from bench.statistics.nights import alarms, by_night, detect_steps, false_alarms, spikes_that_alarm
 from tests.support.nights_by_hand import stepped
 
 EAGER = Rule(max_p=0.05, minimum_percent=0.0, confirming_nights=0)
