@@ -34,7 +34,7 @@ Place = Literal["memory", "this_box", "elsewhere"]
 
 
 class Testbed(Protocol):
-    """A source of machines. Errors are those of `barograph.errors` and `inventory.errors`.
+    """A source of machines. Errors are those of `barograph.errors`.
 
     `TESTBEDS[name](options=…)` gets the experiment's `testbed.options[name]` and refuses unknown keys with a
     ConfigurationError that names the field; without options it can still release, list leftovers and sweep.

@@ -72,14 +72,17 @@ def is_missing(error: "ClientError") -> bool:
 
 
 @contextmanager
-def aws_errors(doing: str) -> Iterator[None]:
-    """Turn any boto3 exception into one of our errors; `doing` completes "ec2: … failed"."""
+def aws_errors(doing: str, ignored: str | None = None) -> Iterator[None]:
+    """Turn any boto3 exception into one of our errors; `doing` completes "ec2: … failed". An error with the code
+    `ignored` ends the block without one."""
     from botocore import exceptions as aws
     from botocore.parsers import ResponseParserError
 
     try:
         yield
     except aws.ClientError as error:
+        if error_code(error) == ignored:
+            return
         # An encoded authorization message is a kilobyte that nobody reads.
         message = str(error.response.get("Error", {}).get("Message", ""))
         message = message.partition(" Encoded authorization failure message")[0].rstrip(". ")

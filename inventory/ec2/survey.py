@@ -18,7 +18,7 @@ import yaml
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory import machines
 from inventory.ec2 import aws, instances
-from inventory.ec2.aws import Region, aws_errors, error_code
+from inventory.ec2.aws import Region, aws_errors
 from inventory.ec2.options import Ec2Options
 from inventory.machines import MachineRequest, MachineType
 
@@ -69,26 +69,20 @@ def type_names(options: Ec2Options, requests: Sequence[MachineRequest]) -> dict[
 
 def describe_types(ec2: "EC2Client", wanted: Mapping[str, str]) -> dict[str, InstanceType]:
     """Map machine type → description of its EC2 type; ConfigurationError for a type that EC2 does not know."""
-    from botocore.exceptions import ClientError
-
     names: Any = sorted(set(wanted.values()))
     descriptions: dict[str, InstanceType] = {}
-    with aws_errors(f"asking for the instance types {', '.join(names)}"):
-        try:
-            for page in ec2.get_paginator("describe_instance_types").paginate(InstanceTypes=names):
-                for info in page["InstanceTypes"]:
-                    cards = info.get("NetworkInfo", {}).get("NetworkCards") or [{}]
-                    descriptions[str(info["InstanceType"])] = InstanceType(
-                        str(info["InstanceType"]),
-                        int(info.get("VCpuInfo", {}).get("DefaultVCpus", 0)),
-                        int(info.get("MemoryInfo", {}).get("SizeInMiB", 0)),
-                        round(1000 * float(cards[0].get("BaselineBandwidthInGbps", 0))),
-                        tuple(str(each) for each in info.get("ProcessorInfo", {}).get("SupportedArchitectures", ())),
-                        bool(info.get("BurstablePerformanceSupported")),
-                    )
-        except ClientError as error:
-            if error_code(error) != "InvalidInstanceType":
-                raise
+    with aws_errors(f"asking for the instance types {', '.join(names)}", ignored="InvalidInstanceType"):
+        for page in ec2.get_paginator("describe_instance_types").paginate(InstanceTypes=names):
+            for info in page["InstanceTypes"]:
+                cards = info.get("NetworkInfo", {}).get("NetworkCards") or [{}]
+                descriptions[str(info["InstanceType"])] = InstanceType(
+                    str(info["InstanceType"]),
+                    int(info.get("VCpuInfo", {}).get("DefaultVCpus", 0)),
+                    int(info.get("MemoryInfo", {}).get("SizeInMiB", 0)),
+                    round(1000 * float(cards[0].get("BaselineBandwidthInGbps", 0))),
+                    tuple(str(each) for each in info.get("ProcessorInfo", {}).get("SupportedArchitectures", ())),
+                    bool(info.get("BurstablePerformanceSupported")),
+                )
     missing = [machine for machine, name in wanted.items() if name not in descriptions]
     if missing and (descriptions or len(names) == 1):
         region = ec2.meta.region_name
@@ -280,16 +274,12 @@ def make_plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineR
 
 def check_region(ec2: "EC2Client", region: Region) -> None:
     """Check that the region exists and the account has it enabled."""
-    from botocore.exceptions import ClientError
-
-    with aws_errors(f"asking about the region {region.name}"):
-        try:
-            filters: Any = [{"Name": "region-name", "Values": [region.name]}]
-            answer = ec2.describe_regions(AllRegions=True, Filters=filters)["Regions"]
-        except ClientError as error:
-            if error_code(error) != "UnauthorizedOperation":
-                raise
-            return  # a later call fails if the region cannot be used
+    filters: Any = [{"Name": "region-name", "Values": [region.name]}]
+    answer: Any = None
+    with aws_errors(f"asking about the region {region.name}", ignored="UnauthorizedOperation"):
+        answer = ec2.describe_regions(AllRegions=True, Filters=filters)["Regions"]
+    if answer is None:
+        return  # a later call fails if the region cannot be used
     if not answer:
         raise ConfigurationError(f"testbed.options.ec2.region is {region.name}; AWS has no such region")
     if answer[0].get("OptInStatus") == "not-opted-in":
@@ -301,8 +291,6 @@ def check_region(ec2: "EC2Client", region: Region) -> None:
 
 def check_permissions(ec2: "EC2Client", options: Ec2Options, plan: RentalPlan, trial: Mapping[str, Any]) -> None:
     """Ask for permission to create everything, without creating it. `trial`: the parameters of a RunInstances."""
-    from botocore.exceptions import ClientError
-
     name, vpc = "barograph-check", plan.zones[0].vpc
     calls: dict[str, Callable[[], object]] = {
         "RunInstances": lambda: ec2.run_instances(**trial, DryRun=True),
@@ -316,12 +304,8 @@ def check_permissions(ec2: "EC2Client", options: Ec2Options, plan: RentalPlan, t
             GroupName=name, Strategy="cluster", DryRun=True
         )
     for action, ask in calls.items():
-        with aws_errors(f"asking whether {action} is allowed"):
-            try:
-                ask()
-            except ClientError as error:
-                if error_code(error) != "DryRunOperation":
-                    raise
+        with aws_errors(f"asking whether {action} is allowed", ignored="DryRunOperation"):
+            ask()
 
 
 def check_quota(region: Region, options: Ec2Options, types: Sequence[InstanceType]) -> None:
