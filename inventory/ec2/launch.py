@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.ec2 import instances, removal, survey
+from inventory.ec2 import instances, survey
 from inventory.ec2.aws import CONNECTIONS, ZoneFull, aws_errors, state_reason_error
 from inventory.ec2.instances import WORKING_STATES, Instance
 from inventory.ec2.options import Ec2Options, Ec2Timing
@@ -25,7 +25,7 @@ from inventory.ec2.survey import RentalPlan, Zone
 from inventory.leases import guard, registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
-from inventory.remote import host_keys
+from inventory.remote import ssh
 from inventory.remote.ssh import connect
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ MOST_BYTES = 16 * 1024  # EC2's limit
 
 
 def user_data_script(name: str, identity: Path, expires_s: float) -> str:
-    """Return the script of the machine `name`; `identity` is its folder of `inventory.remote.host_keys`."""
+    """Return the script of the machine `name`; `identity` is its folder of `inventory.remote.ssh`."""
     text = SCRIPT.read_text()
     for place, value in {
         "@GUARD@": guard.installation(expires_s),
@@ -135,7 +135,7 @@ class Rental:
                 refusals.append(f"{zone.name}: {error}")
                 # A placement group stays in its zone as long as anything is in it.
                 until_gone = shared.placement_group is not None
-                removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.timing, until_gone=until_gone)
+                instances.end_instances(self.ec2, self.lease.lease_id, self.started, self.timing, until_gone=until_gone)
         raise CapacityError(f"ec2: no zone has {len(requests)} machines now: {' | '.join(refusals)}")
 
     def start_more(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
@@ -143,17 +143,17 @@ class Rental:
         machines = instances.instances_of_lease(self.ec2, self.lease.lease_id)
         subnets = {one.subnet for one in machines if one.state in WORKING_STATES}
         zone = next((zone for zone in self.plan.zones if zone.subnet in subnets), None)
-        groups = removal.security_groups(self.ec2, self.lease.lease_id)
+        groups = instances.security_groups(self.ec2, self.lease.lease_id)
         if zone is None or not groups:
             raise InfrastructureError(
                 f"ec2: lease {self.lease.lease_id} has no running machine in "
                 f"{', '.join(zone.name for zone in self.plan.zones)} (released, reaped or recalled?); start again"
             )
-        placement_group = self._name if removal.has_placement_group(groups[0]) else None
+        placement_group = self._name if instances.has_placement_group(groups[0]) else None
         return self._start_in(zone, SharedResources(groups[0]["GroupId"], placement_group), requests)
 
     def _make_shared_resources(self) -> SharedResources:
-        """Create the security group (first: see `removal`), key pair, placement group."""
+        """Create the security group (first: see `instances`), key pair, placement group."""
         name, zone = self._name, self.plan.zones[0]
         marks = instances.lease_tags(self.lease, self.options.budget_usd)
         clustered = {instances.PLACEMENT_TAG: "cluster"} if self.options.placement == "cluster" else {}
@@ -175,7 +175,7 @@ class Rental:
     def _start_in(self, zone: Zone, shared: SharedResources, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """Start them all in the zone and wait until all answer; the first error once every call has ended."""
         names = [request.name for request in requests]
-        host_keys.add_host_keys(self._keys, names, self.lease.lease_id)
+        ssh.add_host_keys(self._keys, names, self.lease.lease_id)
         begun = time.monotonic()
         with ThreadPoolExecutor(min(CONNECTIONS, len(requests))) as pool:
             calls = [pool.submit(self._start_instance, zone, shared, request) for request in requests]
@@ -217,7 +217,7 @@ class Rental:
         control = inside if self.options.addresses == "private" else instance.public_address
         if not control or not inside:
             return None
-        host_keys.add_known_hosts(self._keys, {request.name: control})
+        ssh.add_known_hosts(self._keys, {request.name: control})
         type = self.plan.types[request.type.name].as_machine_type(request.type)
         return Machine(
             request.name, type, control, inside, inside, SSH_USER, 22, self._keys / "id_ed25519",
@@ -230,7 +230,7 @@ class Rental:
 
     @property
     def _name(self) -> str:
-        return removal.resource_name(self.lease.lease_id)
+        return instances.resource_name(self.lease.lease_id)
 
 
 @dataclass

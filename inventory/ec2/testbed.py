@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barograph.errors import BarographError, ConfigurationError
 from inventory import machines
-from inventory.ec2 import aws, removal, survey
+from inventory.ec2 import aws, instances, survey
 from inventory.ec2.aws import CONNECTIONS, Region, aws_errors
 from inventory.ec2.instances import Recalls
 from inventory.ec2.launch import ReadinessCheck, Rental, check_over_ssh, launch_parameters
@@ -17,7 +17,7 @@ from inventory.ec2.options import Ec2Options, Ec2Timing, estimate_cost
 from inventory.leases import guard, registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
-from inventory.remote import host_keys
+from inventory.remote import ssh
 from inventory.remote.ssh import connect
 from inventory.testbed import Place, PriceEstimate, leftover_names, read_options
 
@@ -78,7 +78,7 @@ class Ec2Testbed:
         registry.require_new(lease, keys.exists())
         try:
             aws.record_region(region)
-            host_keys.make_key_folder(keys, lease.lease_id)
+            ssh.make_key_folder(keys, lease.lease_id)
             registry.hold(lease, [request.name for request in requests])
             return rental.start_first(requests)
         except BaseException:
@@ -119,7 +119,7 @@ class Ec2Testbed:
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `SupportsProlong.prolong`: first the tags, so that no sweep takes a lease that is being prolonged."""
-        removal.retag(self._client_of(lease), lease)
+        instances.retag(self._client_of(lease), lease)
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             list(pool.map(lambda machine: self._tell_guard(machine, lease.expires_s), machines))
 
@@ -138,7 +138,7 @@ class Ec2Testbed:
     def sweep(self) -> tuple[str, ...]:
         leases = self._ownerless()
         for region, lease_id in leases:
-            removal.remove_lease(self._client(region), lease_id, (), self._timing)
+            instances.remove_lease(self._client(region), lease_id, (), self._timing)
             shutil.rmtree(registry.key_dir(lease_id), ignore_errors=True)
         return leftover_names(lease_id for _, lease_id in leases)
 
@@ -181,14 +181,14 @@ class Ec2Testbed:
         return self._client(aws.region_of_site(lease.site) or aws.region_of_options(self._options))
 
     def _remove(self, region: Region, lease: Lease, started: Collection[str] = ()) -> None:
-        removal.remove_lease(self._client(region), lease.lease_id, started, self._timing)
+        instances.remove_lease(self._client(region), lease.lease_id, started, self._timing)
         shutil.rmtree(registry.key_dir(lease.lease_id), ignore_errors=True)
         registry.hold_nothing(lease)
 
     def _take_back(self, ec2: "EC2Client", lease: Lease, names: Collection[str], started: Collection[str] = ()) -> None:
-        removal.end_instances(ec2, lease.lease_id, started, self._timing, names)
+        instances.end_instances(ec2, lease.lease_id, started, self._timing, names)
         if registry.key_dir(lease.lease_id).exists():
-            host_keys.remove_known_hosts(registry.key_dir(lease.lease_id), names)
+            ssh.remove_known_hosts(registry.key_dir(lease.lease_id), names)
         if registry.read(lease.lease_id) is not None:
             registry.let_go(lease, names)
 
@@ -203,7 +203,7 @@ class Ec2Testbed:
         regions, leases = dict.fromkeys((*aws.recorded_regions(), *self._roaming)), []
         for region in dict.fromkeys([*regions, *aws.possible_regions(self._options_of_experiment)]):
             try:
-                leases += [(region, lease_id) for lease_id in removal.ownerless_leases(self._client(region))]
+                leases += [(region, lease_id) for lease_id in instances.ownerless_leases(self._client(region))]
             except BarographError as error:
                 if region in regions:
                     raise

@@ -19,8 +19,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.emulab.access import ClassicOptions, EmulabTiming, Node, emulab_error
-from inventory.emulab.ssh import OpsAccount, OpsHost
+from inventory.emulab.access import ClassicOptions, EmulabTiming, Node, OpsAccount, OpsHost, emulab_error
 from inventory.files import replace_file
 from inventory.leases import registry
 from inventory.machines import MachineRequest, MachineType

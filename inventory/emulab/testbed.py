@@ -17,16 +17,19 @@ from pathlib import Path
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 from inventory.emulab import classic
 from inventory.emulab.access import (
+    KNOWN_HOSTS,
     NAME,
     ClassicOptions,
     EmulabOptions,
     EmulabTiming,
+    OpsAccount,
     PortalOptions,
+    login_on_nodes,
+    ops_account,
     read_emulab_options,
 )  # fmt: skip
 from inventory.emulab.classic import Classic
 from inventory.emulab.portal import Portal
-from inventory.emulab.ssh import KNOWN_HOSTS, OpsAccount, login_on_nodes, ops_account
 from inventory.files import hold_lock, replace_file
 from inventory.leases import registry
 from inventory.leases.registry import Lease, harness_id

@@ -20,7 +20,7 @@ from inventory.leases.registry import Lease
 from inventory.local import lan, preflight, rootfs
 from inventory.local.podman import Container, Podman
 from inventory.machines import Machine, MachineRequest
-from inventory.remote import host_keys
+from inventory.remote import ssh
 from inventory.remote.ssh import answers_ssh, connect
 from inventory.testbed import Place, leftover_names, refuse_options
 
@@ -100,7 +100,7 @@ class LocalTestbed:
     ) -> tuple[Machine, ...]:
         """Return the machines of these seats, with their keys and names on record."""
         keys = registry.key_dir(lease.lease_id, self._state)
-        host_keys.make_keys(
+        ssh.make_keys(
             keys,
             {request.name: seat.control_address for request, seat in zip(requests, seats, strict=True)},
             lease.lease_id,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from barograph.errors import CapacityError, ConfigurationError
-from inventory.ec2.removal import MARGIN_S, LeaseRemains
+from inventory.ec2.instances import MARGIN_S, LeaseRemains
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry
 from inventory.machines import MachineRequest, machine_type
@@ -122,7 +122,7 @@ def test_a_harness_without_its_state_ends_only_what_is_past_its_own_end(
     testbed.acquire(young, [M2])
     monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path_factory.mktemp("another")))
     assert Ec2Testbed(timing=PACE).leftovers() == ()
-    monkeypatch.setattr("inventory.ec2.removal.time.time", lambda now=time.time: now() + 200 + MARGIN_S)
+    monkeypatch.setattr("inventory.ec2.instances.time.time", lambda now=time.time: now() + 200 + MARGIN_S)
     assert Ec2Testbed(timing=PACE).leftovers() == (f"machines of {old.lease_id}",)
     assert Ec2Testbed(timing=PACE).sweep() == (f"machines of {old.lease_id}",)
     assert len(site.cloud.left().instances) == 1

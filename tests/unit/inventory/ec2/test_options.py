@@ -16,7 +16,7 @@ from inventory.ec2 import launch, survey
 from inventory.ec2.options import PRICES_FILE, Ec2Options, load_prices
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.machines import MachineRequest
-from inventory.remote import host_keys
+from inventory.remote import ssh
 
 CLUSTER = [
     MachineRequest("master", machines.machine_type("master")),
@@ -134,8 +134,8 @@ def test_the_packages_of_the_first_boot_are_those_that_ansible_wants(repository:
 
 
 def test_the_first_boot_is_a_shell_script_that_ec2_takes(state: Path) -> None:
-    host_keys.make_key_folder(state / "keys", "lease")
-    host_keys.add_host_keys(state / "keys", ["m1"], "lease")
+    ssh.make_key_folder(state / "keys", "lease")
+    ssh.add_host_keys(state / "keys", ["m1"], "lease")
     text = launch.user_data_script("m1", state / "keys/machines/m1", 1e9)
     assert text.startswith("#!/bin/sh\n") and len(text.encode()) < 16384
     assert not re.findall(r"@[A-Z_]+@", text)
