@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from barograph import airflow_environment
-from barograph.plan.experiment import DURATION_NAMES, demo, load
+from barograph.plan.experiment import DURATION_NAMES, load, with_changes
 from barograph.settings import ROOT
 from tests.dags.fake_runs import alone
 from tests.integration import left_over
@@ -33,7 +33,7 @@ print("state:", stela_star.test(run_conf=json.loads(sys.argv[1])).state)
 def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo's series, with the demo's numbers in the trigger form of the DAG."""
     folder = tmp_path_factory.mktemp("star")
-    short = demo(load("stela/star"))
+    short = with_changes(load("stela/star"), {"demo": True})
     answers = {"repetitions": short.repetitions, "series": "new", **{
         name: getattr(short.durations, name) for name in DURATION_NAMES
     }}  # fmt: skip
