@@ -37,20 +37,20 @@ LOCAL_TASKS = frozenset({"Pack the Storm home"})  # done on this box, whichever 
 MARK, LEASE_MARK = "BAROGRAPH_PLAY", "BAROGRAPH_STARTED_FOR_LEASE"
 END_LIMIT_S = 10.0
 
-NO_FIREWALL = "cannot load the firewall"  # apply.py's message
-EXPOSURE = (
-    "Storm was not started: whoever reaches {machine} could run code there through Nimbus (6627), and reach ZooKeeper"
-    " (2181), supervisors (6628) and workers (6700-6763). Give the machine a kernel with nf_tables, the package"
-    " nftables, and a root with CAP_NET_ADMIN, or use another machine"
-)
-FIREWALL_GONE = "the firewall was gone"  # apply.py's message
-OPENED = (
-    "Whoever reached {machine} could meanwhile run code there through Nimbus (6627): the run does not count. The rules"
-    " are loaded again. Find what removed the table `inet barograph` (`nft flush ruleset`, the restart of another"
-    " firewall), and run it again"
-)
-OCCUPIED = "the machine is somebody's"  # prepare.sh's message
-ADVICE = "Rename or remove it on {machine}, or use another machine"
+# Messages of apply.py and prepare.sh, and what they mean for who runs the experiment.
+ADVICE = {
+    "cannot load the firewall": (
+        "Storm was not started: whoever reaches {machine} could run code there through Nimbus (6627), and reach"
+        " ZooKeeper (2181), supervisors (6628) and workers (6700-6763). Give the machine a kernel with nf_tables, the"
+        " package nftables, and a root with CAP_NET_ADMIN, or use another machine"
+    ),
+    "the firewall was gone": (
+        "Whoever reached {machine} could meanwhile run code there through Nimbus (6627): the run does not count. The"
+        " rules are loaded again. Find what removed the table `inet barograph` (`nft flush ruleset`, the restart of"
+        " another firewall), and run it again"
+    ),
+    "the machine is somebody's": "Rename or remove it on {machine}, or use another machine",
+}
 
 Event = Mapping[str, Any]
 
@@ -123,20 +123,18 @@ class OpenTasks:
         return self.late
 
 
-def play(
-    playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path, limit_s: float | None = None
-) -> PlayResult:
+def play(playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path) -> PlayResult:
     """Run `playbooks/<playbook>.yml` on an inventory file; artifacts go below `directory`.
 
     `variables` hold no secrets: they are written to the artifacts. Each task on each machine is logged, in a line that
     begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it, also where it is not over
-    after `limit_s` (None: that of `PLAYS_S`). `directory` is named after the lease; all processes that the play
-    started end with it. One play at a time.
+    within its limit (`PLAYS_S`). `directory` is named after the lease; all processes that the play started end with it.
+    One play at a time.
     """
     started, run_id = time.monotonic(), str(variables.get("run_id", "-"))
     results: list[TaskResult] = []
     totals: dict[str, int] = {}
-    open_tasks = OpenTasks(PLAYS_S[playbook] if limit_s is None else limit_s)
+    open_tasks = OpenTasks(PLAYS_S[playbook])
     _end_plays(directory, but_connections=True)  # of a killed harness: they would go on beside this one
 
     def hear(event: Event) -> bool:
@@ -150,21 +148,14 @@ def play(
         return True  # ansible-runner keeps the event's file
 
     status, complaint = _run_ansible(playbook, inventory.absolute(), variables, directory, hear, open_tasks.is_late)
-    summary = summarise(playbook, results, sum(totals.values()), time.monotonic() - started)
-    counts = f"{summary.ok} ok, {summary.changed} changed, {summary.failed} failed"
-    log.info("%s %s: %s in %.1f s", run_id, playbook, counts, summary.seconds)
+    ok, failed = (sum(one.outcome in kinds for one in results) for kinds in (("ok",), ("failed", "unreachable")))
+    changed, seconds = sum(totals.values()), time.monotonic() - started
+    log.info("%s %s: %d ok, %d changed, %d failed in %.1f s", run_id, playbook, ok, changed, failed, seconds)
     if open_tasks.late and status != "successful":
         raise lateness(playbook, open_tasks.limit_s, open_tasks.begun_s, time.monotonic())
     if status != "successful":
         raise failure(playbook, results, complaint or f"ansible ended as {status!r}")
-    return summary
-
-
-def summarise(playbook: str, results: Sequence[TaskResult], changed: int, seconds: float) -> PlayResult:
-    """Count the tasks by outcome."""
-    successes = [result for result in results if result.outcome == "ok"]
-    failures = [result for result in results if result.outcome in ("failed", "unreachable")]
-    return PlayResult(playbook, len(successes), changed, len(failures), seconds, tuple(results))
+    return PlayResult(playbook, ok, changed, failed, seconds, tuple(results))
 
 
 def task_result(event: Event) -> TaskResult | None:
@@ -201,12 +192,9 @@ def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> Pla
     message = f"{playbook}: {worst.host}: task {worst.task!r} {worst.outcome}{more}: {worst.problem}"
     if worst.outcome == "unreachable":
         return MachineUnreachable(message)
-    if NO_FIREWALL in worst.problem:
-        return PlayFailed(f"{message}. {EXPOSURE.format(machine=worst.host)}", "configuration")
-    if FIREWALL_GONE in worst.problem:
-        return PlayFailed(f"{message}. {OPENED.format(machine=worst.host)}", "configuration")
-    if OCCUPIED in worst.problem:
-        return PlayFailed(f"{message}. {ADVICE.format(machine=worst.host)}", "configuration")
+    for words, advice in ADVICE.items():
+        if words in worst.problem:
+            return PlayFailed(f"{message}. {advice.format(machine=worst.host)}", "configuration")
     if "is undefined" in worst.problem:
         return PlayFailed(f"{message}; a variable is missing: give it in cluster.py or the role's defaults")
     if worst.task.startswith("Fetch ") and "No space left on device" in worst.problem:

@@ -109,9 +109,12 @@ def _prepare_scratch(scratch: Path, home: Path) -> None:
         "workers": WORKERS,
         "seconds": SECONDS,
         "submit": commands.flux_command(f"{PLACE}/empty.jar", f"{PLACE}/words.yaml", conf=conf),
-        "kill": commands.tool_command("KillTopology", ["training", "-w", "0"], conf=conf),
+        "kill": [
+            f"{commands.HOME}/bin/run", "flux", conf, *commands.TOOL_FLAGS, f"-Dstorm.home={commands.HOME}",
+            "org.apache.storm.command.KillTopology", "training", "-w", "0",
+        ],
         "class_paths": {name: class_path(home, name) for name in ARCHIVES},
-    }
+    }  # fmt: skip
     (training / "spec.json").write_text(json.dumps(spec))
 
 

@@ -87,12 +87,6 @@ def flux_command(jar: str, yaml: str, *, conf: str = CONF) -> list[str]:
     return [*run, "org.apache.storm.flux.Flux", "--remote", yaml]
 
 
-def tool_command(tool: str, arguments: Sequence[str], *, conf: str = CONF) -> list[str]:
-    """Run one of `org.apache.storm.command.*`, such as KillTopology with `["star", "-w", "0"]`."""
-    run = [f"{HOME}/bin/run", "flux", conf, *TOOL_FLAGS, f"-Dstorm.home={HOME}"]
-    return [*run, f"org.apache.storm.command.{tool}", *arguments]
-
-
 def _lean(memory_mb: int) -> list[str]:
     return list(LEAN) if memory_mb < LEAN_BELOW_MB else []
 
@@ -110,17 +104,10 @@ class ResourceDefaults:
     worker_heap_mb: int
 
 
-def resource_defaults(
-    workers: Sequence[Mapping[str, float]], executors_per_slot: int = EXECUTORS_PER_SLOT
-) -> ResourceDefaults:
+def resource_defaults(workers: Sequence[Mapping[str, float]]) -> ResourceDefaults:
     """Return the defaults. `workers` are the host variables of the machines that have slots, at least one."""
     heap_mb = min(worker_heap_mb(int(w["machine_memory_mb"]), int(w["machine_slots"])) for w in workers)
     cpu_percent = min(100 * w["machine_cores"] / w["machine_slots"] for w in workers)
-    return ResourceDefaults(
-        _round_down(cpu_percent / executors_per_slot), _round_down(heap_mb / executors_per_slot), heap_mb
-    )
-
-
-def _round_down(value: float) -> float:
-    """Round down to two decimals: a full machine must not be over its capacity by a rounding error."""
-    return math.floor(value * 100 + 1e-9) / 100
+    # Rounded down to two decimals: a full machine must not be over its capacity by a rounding error.
+    cpu, heap = (math.floor(100 * each / EXECUTORS_PER_SLOT + 1e-9) / 100 for each in (cpu_percent, heap_mb))
+    return ResourceDefaults(cpu, heap, heap_mb)

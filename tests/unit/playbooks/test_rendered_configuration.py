@@ -270,4 +270,3 @@ def test_the_smallest_machine_sets_what_an_executor_declares() -> None:
         "executor_cpu_percent": 0.56, "executor_heap_mb": 6.0, "worker_heap_mb": 48
     }  # fmt: skip
     assert resource_defaults([large]).executor_cpu_percent == 12.5
-    assert resource_defaults([small], executors_per_slot=2).executor_heap_mb == 24.0
