@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
 from analysis.compare import sentence
-from analysis.compare.question import Pair
 from analysis.compare.result import ComparisonResult, MetricRow, Verdict
 from analysis.metrics import definitions
 from analysis.report.figures import points, series_charts, style
@@ -148,24 +146,11 @@ def throughput_panels(comparison: ComparisonResult, data: SeriesData) -> Chart |
     panels = []
     for pair in pairs:
         panel = series_charts.throughput_panel(
-            data_of_pair(data, pair, sides), sides, "throughput (tuples/s)",
+            data.renamed(sides, {pair.a: sides[0], pair.b: sides[1]}), sides, "throughput (tuples/s)",
             has_levels=max(map(len, sides)) <= LONG_LABEL,
         )  # fmt: skip
         panels.append(replace(panel, title=style.display_name(pair.name) if len(pairs) > 1 else ""))
     return Chart(
         "Throughput over time of both sides: medians and ranges over runs", series_charts.THROUGHPUT_COLUMNS, panels,
         2.9 * len(pairs) + 0.2, shares="x", name_column="side", tells_panels=len(pairs) > 1,
-    )  # fmt: skip
-
-
-def data_of_pair(data: SeriesData, pair: Pair, sides: Sequence[str]) -> SeriesData:
-    """Return the data of the pair's runs, named by their sides."""
-    names = {pair.a: sides[0], pair.b: sides[1]}
-    return replace(
-        data,
-        variants=tuple(sides),
-        totals=tuple(replace(line, variant=names[line.variant]) for line in data.totals if line.variant in names),
-        due=tuple(replace(line, variant=names[line.variant]) for line in data.due if line.variant in names),
-        levels=tuple(replace(level, variant=names[level.variant]) for level in data.levels if level.variant in names),
-        times=(), loads=(), downtimes=(),
     )  # fmt: skip

@@ -35,18 +35,21 @@ from analysis.report.table import Across, Heading, ResultTable, badge, code, col
 
 SUFFICIENT_FILE = "sufficient.json"  # why no further block was needed, if that was decided
 
+DIFFERENCES = "Of the metrics that carry the sentence: the difference of B against A in percent of A, "
+BLOCKS = (
+    " A hollow triangle is a run that never got there: it stands at its horizon, its time is somewhere above, and the"
+    " line is dotted. Latency is that of all tuples in the seconds that the table names, the same in every run of a"
+    " pair."
+)
 CAPTIONS = {
     "forest": (
         "Differences",
-        "Of the metrics that carry the sentence: the difference of B against A in percent of A, with its 95 % interval "
-        "over blocks. The grey band is the A/A floor: a difference inside it is one that the same code shows against "
-        "itself here. Coloured where a difference is called.",
+        f"{DIFFERENCES}with its 95 % interval over blocks. The grey band is the A/A floor: a difference inside it is"
+        " one that the same code shows against itself here. Coloured where a difference is called.",
     ),
     "blocks": (
         "Every block",
-        "The two runs of each block, joined: they ran one after the other on the same machines. A hollow triangle is a "
-        "run that never got there: it stands at its horizon, its time is somewhere above, and the line is dotted. "
-        "Latency is that of all tuples in the seconds that the table names, the same in every run of a pair.",
+        f"The two runs of each block, joined: they ran one after the other on the same machines.{BLOCKS}",
     ),
     "throughput": (
         "Throughput over time",
@@ -55,18 +58,13 @@ CAPTIONS = {
         "to emit.",
     ),
 }
-MODEL_CAPTIONS = CAPTIONS | {
+MODEL_CAPTIONS = {
     "forest": (
         "Differences",
-        "Of the metrics that carry the sentence: the difference of B against A in percent of A, and from the smallest "
-        "to the largest difference of a block. A block has one seed; the model's noise is its only scatter.",
+        f"{DIFFERENCES}and from the smallest to the largest difference of a block. A block has one seed; the model's"
+        " noise is its only scatter.",
     ),
-    "blocks": (
-        "Every block",
-        "The two runs of each block, joined: they have the same seed. A hollow triangle is a run that never got there: "
-        "it stands at its horizon, its time is somewhere above, and the line is dotted. Latency is that of all tuples "
-        "in the seconds that the table names, the same in every run of a pair.",
-    ),
+    "blocks": ("Every block", f"The two runs of each block, joined: they have the same seed.{BLOCKS}"),
 }
 
 

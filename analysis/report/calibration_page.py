@@ -152,7 +152,7 @@ def _machines_table(cells: Sequence[MachineCell]) -> ResultTable:
     headings = (
         *columns("run = run_id; event = event_id"),
         Heading("machine", lambda cell: f"{cell.machine} {cell.phase} (%)"),
-        Heading("real", "real", digits=1, css="n"), Heading("simulated", "simulated", digits=1, css="n"),
+        *columns("real :1 /n; simulated :1 /n"),
         Heading("error", error, css="n"),
     )  # fmt: skip
     return ResultTable(headings, cells)

@@ -1,7 +1,8 @@
 """A page is a list of blocks; one template renders them with their downloads.
 
-Everything that is shown is escaped, but for markup (markup.py). A page offers the data of each figure and table, and
-each figure for a paper (downloads.py). The same series gives the same bytes.
+Everything that is shown is escaped, but for markup (table.py). A page offers the data of each figure and table, and
+each figure for a paper: beside it, and in the page itself while that keeps it small, so that a page moved alone has
+them too (docs/decisions/pages.md). The same series gives the same bytes.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from markupsafe import Markup, escape
 
 from analysis.record.files import write_text_atomic
-from analysis.report.downloads import Download, Row, download_links, row_downloads, write_downloads
-from analysis.report.table import ResultTable, element, joined
+from analysis.report.table import FORMATS, Download, ResultTable, Row, element, joined, row_downloads
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
 TEMPLATES = Path(__file__).parent / "templates"
+# Limit for all embedded files of a page together. The first kinds are embedded first.
+EMBEDDED_BYTES = 2_000_000
+EMBEDDING_ORDER = ("csv", "svg", "parquet", "pdf")
 FOLDER = "figures"  # the folder beside a page with the files that it offers
 FOLDED_SUMMARY = "What Storm is taken to cost, and settings"
 
@@ -44,16 +47,18 @@ def variant_legend(colours: Sequence[tuple[str, str]]) -> Sentence:
 
 
 @dataclass(frozen=True)
-class Warnings:
-    """Lines that a reader must not overlook; nothing is shown without lines."""
+class Items:
+    """A list; nothing is shown without lines."""
 
     lines: Sequence[str]
+    css: str = ""
 
 
 @dataclass(frozen=True)
-class Items:
-    lines: Sequence[str]
-    css: str = ""
+class Warnings(Items):
+    """Lines that a reader must not overlook."""
+
+    css: str = "warnings"
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class Section:
 
 
 Block: TypeAlias = (
-    "Sentence | Warnings | Items | Definitions | Downloads | Panels | Folded | Section | ResultTable | Figure | Markup"
+    "Sentence | Items | Definitions | Downloads | Panels | Folded | Section | ResultTable | Figure | Markup"
 )
 
 
@@ -146,12 +151,37 @@ def save(path: Path, content: PageContent, folder: str = FOLDER, *, only_large: 
     groups = {block.name: block.files for block in _with_files(content.blocks)}
     links = download_links(groups, folder)
     file_names = {link["name"] for of_block in links.values() for link in of_block if link["beside"]}
-    write_downloads(
-        path.parent / folder,
-        (file for files in groups.values() for file in files if not only_large or file.name in file_names),
-    )
+    for file in (file for files in groups.values() for file in files if not only_large or file.name in file_names):
+        (path.parent / folder).mkdir(parents=True, exist_ok=True)
+        (path.parent / folder / file.name).write_bytes(file.content)
     write_text_atomic(path, html(content, links))  # a reader sees either the old page or the whole new one
     return path
+
+
+def download_links(
+    groups: Mapping[str, Sequence[Download]], folder: str, budget: int = EMBEDDED_BYTES
+) -> dict[str, list[Row]]:
+    """Return links to the files of each figure or table; a kind is embedded for all of them or for none (`beside`)."""
+    kinds = embedded_kinds([file for files in groups.values() for file in files], budget)
+
+    def link(file: Download) -> Row:
+        size, is_inside = len(file.content), file.kind in kinds
+        text = f"{size} B" if size < 1000 else f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"
+        href = file.data_uri() if is_inside else f"{folder}/{file.name}"
+        return {"name": file.name, "kind": FORMATS[file.kind][0], "href": href, "size": text, "beside": not is_inside}
+
+    return {name: [link(file) for file in files] for name, files in groups.items()}
+
+
+def embedded_kinds(files: Sequence[Download], budget: int) -> frozenset[str]:
+    """Return the kinds of which all files fit into the budget, the most useful kind first."""
+    kinds: set[str] = set()
+    for kind in EMBEDDING_ORDER:
+        size = sum(file.embedded_bytes for file in files if file.kind == kind)
+        if size <= budget:
+            kinds.add(kind)
+            budget -= size
+    return frozenset(kinds)
 
 
 def html(content: PageContent, links: Mapping[str, Sequence[Row]] = MappingProxyType({})) -> str:

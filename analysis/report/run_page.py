@@ -186,7 +186,7 @@ def _events(events: Sequence[Row]) -> list[Block]:
     if not events:
         return [Sentence("The run left no events.")]
     headings = (
-        Heading("time (s)", "time_s", digits=1, css="n"),
+        *columns("time (s) = time_s :1 /n"),
         Heading("event", lambda row: row["kind"].replace("_", " "), css="k v"),
         Heading("details", "details"),
     )
@@ -205,7 +205,7 @@ def _errors(where: RunPaths, lines: Sequence[Mapping[str, Any]], zero_s: float) 
         blocks = [Sentence(joined(hint))]
     elif error_rows:
         headings = (
-            Heading("first at (s)", "time_s", digits=1, css="n"),
+            *columns("first at (s) = time_s :1 /n"),
             Heading("line", lambda row: code(row["text"], "small"), css="wide v"),
             Heading("file of the first", lambda row: code(row["file"], "small")),
             *columns("times /n; files /n"),
@@ -270,10 +270,11 @@ def facts(
     """Return the facts of the run in reading order."""
     start_s, end_s, begun_s = run["started_s"], run["ended_s"], date_s(run)
     changes = (record.get("variant") or {}).get("topology") or {}  # how it differs from the experiment's
-    workers = [
-        f"{row['topology']} {row['workers']}"
-        for row in sorted(topologies, key=lambda row: int(row["position"])) if row["workers"] is not None
-    ] if len(topologies) > 1 else [run["workers"]] * (run["workers"] is not None)  # fmt: skip
+    workers = run["workers"]
+    if len(topologies) > 1:
+        ordered = sorted(topologies, key=lambda row: int(row["position"]))
+        names = (f"{row['topology']} {row['workers']}" for row in ordered if row["workers"] is not None)
+        workers = ", ".join(names)
     values = {
         "simulated": words.model_sentence([run], series_dir),
         "policy": " ".join(part for part in (run["policy"], _parameters(run["parameters"])) if part),
@@ -286,7 +287,7 @@ def facts(
         "start in simulated time": _time_text(start_s) if is_simulated(run) else None,
         "duration": None if start_s is None or end_s is None else f"{end_s - start_s:.0f} s",
         "attempt": record.get("attempt"),
-        "workers": ", ".join(map(str, workers)),
+        "workers": workers,
         "git commit": series_facts.commit_text(run),
         "not collected": ", ".join(record.get("missing") or ()),
         "latencies": " ".join(words.clock_sentences([{"run_id": run["run_id"], **record}], latency)),

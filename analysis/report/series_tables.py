@@ -104,8 +104,9 @@ def cell(found: Measured | None, digits: int) -> str:
     """Format a value; a mark says that it rests on an unsteady part (a censored time is a lower bound already)."""
     if found is None:
         return "–"
-    mark = f" {UNSTEADY}" if found.steady is False and not found.censored else ""
-    return f"{'> ' if found.censored else ''}{number(found.value, digits)}{mark}"
+    if found.censored:
+        return f"> {number(found.value, digits)}"
+    return f"{number(found.value, digits)}{f' {UNSTEADY}' if found.steady is False else ''}"
 
 
 def outcome_table(outcomes: Outcomes, leading: Leading, name: str) -> ResultTable:
@@ -172,8 +173,7 @@ def steady_table(rows: Sequence[Row], leading: Leading, name: str) -> ResultTabl
         *leading,
         *columns("phase"),
         Heading("seconds used", used, css="k"),
-        *columns("windows /n"),
-        Heading("mean (tuples/s)", "mean", digits=1, css="n"),
+        *columns("windows /n; mean (tuples/s) = mean :1 /n"),
         Heading("deviation", lambda row: f"{row['deviation']:.1f}", css="n"),
         Heading("steady", lambda row: "yes" if row["steady"] else bold("no: fallback used", "badge differs")),
         Heading("why", "reason", blank=""),
@@ -205,7 +205,7 @@ def machine_table(machines: Sequence[Row], *, clocks: bool = True) -> ResultTabl
         Heading("bandwidth (Mbit/s)", lambda row: number(row["bandwidth_mbit"], 0), css="n"),
         *columns("slots /n"),
         Heading("joins at the scale event", lambda row: bool(row["joins_at_scale"])),
-        Heading("largest clock offset (ms)", "clock_offset_ms", digits=2, css="n") if clocks else None,
+        *(columns("largest clock offset (ms) = clock_offset_ms :2 /n") if clocks else ()),
     )
     return ResultTable(headings, machines, name="machines" if clocks else "")
 
@@ -229,12 +229,8 @@ def damage_blocks(files: Sequence[Row]) -> list[Block]:
 
 
 def boot_table(boots: Sequence[Row]) -> ResultTable:
-    headings = (
-        *columns("run = run_id /k; machine /k"),
-        Heading("start to ssh (s)", "ssh_s", digits=1, css="n"),
-        Heading("start to registered with Nimbus (s)", "joined_s", digits=1, css="n"),
-    )
-    return ResultTable(headings, boots, name="boots")
+    times = "start to ssh (s) = ssh_s :1 /n; start to registered with Nimbus (s) = joined_s :1 /n"
+    return ResultTable(columns(f"run = run_id /k; machine /k; {times}"), boots, name="boots")
 
 
 def cost_sections(paths: SeriesPaths) -> list[Section]:
@@ -259,17 +255,13 @@ def cost_sections(paths: SeriesPaths) -> list[Section]:
         f"{note if damaged else ''}"
     )
 
-    def amount(heading: str, column: str) -> Heading:
-        return Heading(heading, column, digits=2, css="n")
-
-    headings = (
-        *columns("execution begun = begun /k; runs to do = runs /n"),
-        amount("estimated ($)", "expected_usd"), amount("at most ($)", "longest_usd"), amount("used ($)", "used_usd"),
-        amount("machine-hours", "machine_hours"),
-    )  # fmt: skip
-    of_types = (*columns("machine type = type /k; machines /n"), amount("hours", "hours"), amount("used ($)", "usd"))
+    of_executions = columns(
+        "execution begun = begun /k; runs to do = runs /n; estimated ($) = expected_usd :2 /n;"
+        " at most ($) = longest_usd :2 /n; used ($) = used_usd :2 /n; machine-hours = machine_hours :2 /n"
+    )
+    of_types = columns("machine type = type /k; machines /n; hours :2 /n; used ($) = usd :2 /n")
     tables = (
-        ResultTable(headings, executions, name="money"),
+        ResultTable(of_executions, executions, name="money"),
         ResultTable(of_types, cost["types"], name="money_types"),
     )
     return [Section("Cost", [Sentence(text), *tables])]

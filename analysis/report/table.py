@@ -1,8 +1,11 @@
 """Parts of a sentence or a cell that are more than text (what comes from a record is escaped), and a table of results:
-headings over rows. It prints as HTML and text, and its rows as CSV and Parquet."""
+headings over rows. It prints as HTML and text, and its rows are files, CSV and Parquet."""
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -12,8 +15,9 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from analysis.numerals import MISSING, number
-from analysis.report.downloads import Download, Row, row_downloads
 
+Row = Mapping[str, Any]
+ARROW_TYPES = {"number": "float64", "word": "string", "yes_no": "bool_"}
 BREAK = Markup("<br>")
 OF_HEADS = frozenset({"n", "v"})  # styles of a column that its heading shares
 
@@ -50,6 +54,75 @@ def code(text: str, css: str = "") -> Markup:
 
 def joined(parts: Iterable[str], separator: str = "") -> Markup:
     return escape(separator).join(escape(part) for part in parts)
+
+
+FORMATS = {  # label and media type
+    "csv": ("CSV", "text/csv"),
+    "svg": ("SVG", "image/svg+xml"),
+    "parquet": ("Parquet", "application/vnd.apache.parquet"),
+    "pdf": ("PDF", "application/pdf"),
+}
+
+
+@dataclass(frozen=True)
+class Download:
+    name: str
+    content: bytes
+
+    @property
+    def kind(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @property
+    def embedded_bytes(self) -> int:
+        return 4 * -(-len(self.content) // 3)
+
+    def data_uri(self) -> str:
+        return f"data:{FORMATS[self.kind][1]};base64,{base64.b64encode(self.content).decode()}"
+
+
+def row_downloads(name: str, rows: Sequence[Row], kinds: Mapping[str, str] | None = None) -> tuple[Download, ...]:
+    """Return the rows as CSV and Parquet, nothing without rows. `kinds`: declared types of columns
+    (points.PointColumn.kind)."""
+    if not rows:
+        return ()
+    return Download(f"{name}.csv", csv_of(rows)), Download(f"{name}.parquet", parquet_of(rows, kinds or {}))
+
+
+def column_names(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(column for row in rows for column in row))
+
+
+def csv_of(rows: Sequence[Row]) -> bytes:
+    """Return the rows as CSV: a missing value is empty, items of a list are separated by spaces."""
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+    columns = column_names(rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([cell(row.get(column)) for column in columns] for row in rows)
+    return text.getvalue().encode()
+
+
+def parquet_of(rows: Sequence[Row], kinds: Mapping[str, str]) -> bytes:
+    """Return the rows as Parquet. `kinds`: declared types of columns (points.PointColumn.kind)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def column(name: str) -> pa.Array:
+        values = [list(v) if isinstance(v := row.get(name), tuple) else v for row in rows]
+        arrow_type = getattr(pa, ARROW_TYPES[kinds[name]])() if name in kinds else None
+        # A column of nulls has no type of its own; it is written as text.
+        return pa.array(values, arrow_type or (pa.string() if all(v is None for v in values) else None))
+
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({name: column(name) for name in column_names(rows)}), buffer)
+    return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -171,13 +244,14 @@ class ResultTable:
 
 
 def columns(spec: str) -> list[Heading]:
-    """Return headings that only name a value, `heading = key /css`, separated by semicolons. A key equal to its heading
-    is left out."""
+    """Return headings that only name a value, `heading = key :digits /css`, separated by semicolons. A key equal to its
+    heading is left out."""
     headings = []
     for part in spec.split(";"):
         text, _, css = part.partition(" /")
-        heading, _, key = text.partition("=")
-        headings.append(Heading(heading.strip(), key.strip() or heading.strip(), css=css.strip()))
+        text, _, digits = text.partition(" :")
+        heading, _, key = (each.strip() for each in text.partition("="))
+        headings.append(Heading(heading, key or heading, digits=int(digits) if digits else None, css=css.strip()))
     return headings
 
 

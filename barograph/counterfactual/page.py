@@ -136,10 +136,8 @@ def timeline(paths: SeriesPaths, lines: Sequence[OutcomeLine]) -> SeriesData:
     names = {line.run_id: line.name for line in lines}
     data = series_data.collect(paths)
     drawn_ids = {line.run_id for line in data.totals}
-    variants = tuple(line.name for line in lines if line.run_id in drawn_ids)[:MOST_PANELS]
-    totals, due = (tuple(replace(each, variant=names[each.run_id]) for each in of) for of in (data.totals, data.due))
-    levels = tuple(replace(each, variant=names[each.run_id]) for each in data.levels)
-    return replace(data, variants=variants, totals=totals, due=due, levels=levels)
+    drawn = [line.name for line in lines if line.run_id in drawn_ids][:MOST_PANELS]
+    return data.renamed(drawn, names, "run_id")
 
 
 def content(comparison: OutcomeComparison, lines: Sequence[OutcomeLine], data: SeriesData, notes: Sequence[str],

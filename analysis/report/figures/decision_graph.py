@@ -13,7 +13,7 @@ from analysis.metrics.scale_decisions import ScaleDecision
 from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, event_order
 from analysis.record.files import SeriesPaths
-from analysis.record.small_tables import Row, rows
+from analysis.record.small_tables import rows
 from analysis.report.figures import style
 from analysis.report.figures.series_data import order_variants
 from analysis.report.figures.topology_graph import Graph, Note, Notes, layout
@@ -45,18 +45,18 @@ class DecisionRow:
 
 def collect(paths: SeriesPaths, topology: str | None = None) -> DecisionGraph | None:
     """Return the graph; None if no complete run knows its topology. `topology`: which one, if runs have several."""
-    run_rows: list[Row] = [row for row in rows(paths, "runs") if row["status"] == "complete"]
-    documents = [event_timeline.run_document(paths.run(row["run_id"])) for row in run_rows]
+    runs = [row for row in rows(paths, "runs") if row["status"] == "complete"]
+    documents = (event_timeline.run_document(paths.run(row["run_id"])) for row in runs)
     records = [event_timeline.topology_document(document, topology) for document in documents]
     shape = next((record for record in records if record.get("components")), None)
     if shape is None:
         return None
     decisions = [
         answer
-        for row in run_rows
+        for row in runs
         for answer in scale_decisions.scale_decisions(paths.run(row["run_id"]), row["variant"], topology)
     ]
-    return DecisionGraph(graph_of(shape), order_variants({row["variant"] for row in run_rows}), tuple(decisions))
+    return DecisionGraph(graph_of(shape), order_variants({row["variant"] for row in runs}), tuple(decisions))
 
 
 def graph_of(record: Mapping[str, Any]) -> Graph:
@@ -87,18 +87,14 @@ def notes(decision_graph: DecisionGraph) -> Notes:
     first = [answer for answer in decision_graph.decisions if answer.event_id == FIRST_EVENT]
     colours = style.colours(decision_graph.variants)
     by_variant = {name: [answer for answer in first if answer.variant == name] for name in decision_graph.variants}
-    changing = [
-        name for name, answers in by_variant.items() if any(dict(each.before) != dict(each.after) for each in answers)
-    ]
+    changing = [name for name, answers in by_variant.items() if any(dict(a.before) != dict(a.after) for a in answers)]
     changes: dict[str, list[Note]] = {}
     for variant in changing[:VARIANTS_WITH_NOTES]:
         decisions = by_variant[variant]
         counts = Counter(
             (name, answer.cell(name))
-            for answer in decisions
-            for name, size in answer.after.items()
-            if size != answer.before.get(name)
-        )
+            for answer in decisions for name, size in answer.after.items() if size != answer.before.get(name)
+        )  # fmt: skip
         for (component, cell), times in sorted(counts.items()):
             share = "" if times == len(decisions) else f" ({times} of {len(decisions)})"
             note = Note(f"{style.display_name(variant)} {cell}{share}", colours[variant])
@@ -115,10 +111,10 @@ def decision_table(decision_graph: DecisionGraph) -> list[DecisionRow]:
     table = []
     for event in sorted({answer.event_id for answer in decision_graph.decisions}, key=event_order):
         for variant in decision_graph.variants:
-            decisions = [a for a in decision_graph.decisions if (a.event_id, a.variant) == (event, variant)]
             groups: dict[tuple[Any, ...], list[ScaleDecision]] = {}
-            for answer in sorted(decisions, key=lambda answer: answer.run_id):
-                groups.setdefault(answer.outcome(), []).append(answer)
+            for answer in sorted(decision_graph.decisions, key=lambda answer: answer.run_id):
+                if (answer.event_id, answer.variant) == (event, variant):
+                    groups.setdefault(answer.outcome(), []).append(answer)
             for batch in groups.values():
                 runs = ", ".join(answer.run_id.removeprefix(f"{variant}-") for answer in batch)
                 cells = tuple(batch[0].cell(component.name) for component in decision_graph.graph.components)

@@ -133,23 +133,24 @@ def _gain(level: Level) -> float | None:
     return 100 * (level.after / level.before - 1) if level.before and level.after is not None else None
 
 
-def _ranked(data: SeriesData, column: PointColumn, measured: Callable[[Level], float | None]) -> ChartPanel:
-    """Sort variants by their gain over the level before, best on top."""
+def _rank_kind(column: PointColumn, measured: Callable[[Level], float | None]) -> PanelKind:
+    """Return the panel of variants sorted by their gain over the level before, best on top."""
+    interval = (
+        PointColumn(f"low_{column.name}", "95 % interval from", column.unit),
+        PointColumn(f"high_{column.name}", "to", column.unit),
+    )
 
-    def runs(variant: str, value: Callable[[Level], float | None]) -> list[Measured]:
-        numbers = [(value(level), level.run_id) for level in data.levels if level.variant == variant]
-        return [(number, run_id) for number, run_id in numbers if number is not None]
+    def panel(data: SeriesData) -> ChartPanel:
+        def runs(variant: str, value: Callable[[Level], float | None]) -> list[Measured]:
+            numbers = [(value(level), level.run_id) for level in data.levels if level.variant == variant]
+            return [(number, run_id) for number, run_id in numbers if number is not None]
 
-    gains = {name: fmean([gain for gain, _ in runs(name, _gain)] or [-inf]) for name in data.variants}
-    order = sorted(data.variants, key=lambda name: gains[name], reverse=True)
-    y = ChartAxis(f"{column.label} ({column.unit})", has_zero=column is LEVEL, margin=0.12)
-    columns = (column, *_interval_columns(column))
-    return _measured(data, {name: runs(name, measured) for name in order}, columns, y, () if column is LEVEL else [0.0])
+        gains = {name: fmean([gain for gain, _ in runs(name, _gain)] or [-inf]) for name in data.variants}
+        ranked = {name: runs(name, measured) for name in sorted(data.variants, key=gains.__getitem__, reverse=True)}
+        y = ChartAxis(f"{column.label} ({column.unit})", has_zero=column is LEVEL, margin=0.12)
+        return _measured(data, ranked, (column, *interval), y, () if column is LEVEL else [0.0])
 
-
-def _interval_columns(of: PointColumn) -> tuple[PointColumn, PointColumn]:
-    """Return the columns of the mean's 95 % interval."""
-    return PointColumn(f"low_{of.name}", "95 % interval from", of.unit), PointColumn(f"high_{of.name}", "to", of.unit)
+    return PanelKind(panel, (column,), interval)
 
 
 def _changes(data: SeriesData, name: str) -> ChartPanel:
@@ -249,10 +250,8 @@ PANELS = {
     "downtime": PanelKind(partial(series_charts.downtime_panel, event_id=FIRST_EVENT), series_charts.DOWNTIME_COLUMNS),
     "convergence_sp": _convergence("sp"),
     "convergence_st": _convergence("st"),
-    "ranking": PanelKind(partial(_ranked, column=GAIN, measured=_gain), (GAIN,), _interval_columns(GAIN)),
-    "levels": PanelKind(
-        partial(_ranked, column=LEVEL, measured=lambda level: level.after), (LEVEL,), _interval_columns(LEVEL)
-    ),
+    "ranking": _rank_kind(GAIN, _gain),
+    "levels": _rank_kind(LEVEL, lambda level: level.after),
     "network_change": _change_kind(BYTES),
     "emitted_change": _change_kind(EMITTED),
     "network_levels": _level_kind("network_mb_per_s_after"),

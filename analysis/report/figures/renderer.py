@@ -12,11 +12,11 @@ from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from analysis.report.downloads import drawing_downloads
 from analysis.report.figures.chart import Cells, Chart, ChartAxis, ChartPanel, End, Events, Moment
 from analysis.report.figures.points import Drawing, PointColumn, PointTrace, Spot
 from analysis.report.figures.style import FAINT, GREY, INK, PALETTE
 from analysis.report.page import Figure as PageFigure
+from analysis.report.table import Download, row_downloads
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +77,12 @@ def page_figure(name: str, title: str, caption: str, chart: Chart | Drawing) -> 
     drawing = draw(chart) if isinstance(chart, Chart) else chart
     # Several figures share one page, so every id gets a prefix.
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", drawing.svg)
-    return PageFigure(name, title, caption, svg, drawing.points(), drawing_downloads(name, drawing, svg))
+    files = (
+        *row_downloads(name, drawing.rows(), {column.name: column.kind for column in drawing.data_columns()}),
+        Download(f"{name}.svg", f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'.encode()),
+        Download(f"{name}.pdf", drawing.pdf),
+    )
+    return PageFigure(name, title, caption, svg, drawing.points(), files)
 
 
 def _with_label_room(panel: ChartPanel, chart: Chart) -> ChartPanel:

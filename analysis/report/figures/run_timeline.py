@@ -64,10 +64,8 @@ def chart(data: RunData, span: tuple[float, float] | None = None) -> Chart | Non
 
 def span_of(datas: Sequence[RunData]) -> tuple[float, float]:
     """Return the span from the first whole window of any run to the end of the last one."""
-    totals = [data.rates["total"] for data in datas if data.rates.get("total")]
-    return min((line[0][0] for line in totals), default=0.0), max(
-        (line[-1][0] for line in totals), default=0.0
-    ) + WINDOW_S
+    starts = [start for data in datas for start, _ in data.rates.get("total", ())]
+    return min(starts, default=0.0), max(starts, default=0.0) + WINDOW_S
 
 
 def topologies_chart(named: Sequence[tuple[str, RunData]]) -> Chart | None:
@@ -76,24 +74,19 @@ def topologies_chart(named: Sequence[tuple[str, RunData]]) -> Chart | None:
     topologies = [(name, data) for name, data in named if data.rates.get("total")]
     if not topologies:
         return None
-    (_, first), *later_ones = topologies
-    run = named[0][1]
-    panels = [
-        replace(_rates(first, RATES_IN), title=topologies[0][0]),
-        *(replace(_rates(data, SMALL_IN, is_labelled=False), title=name) for name, data in later_ones),
-        *_cpu(run),
-    ]
+    run, panels = named[0][1], []
+    for place, (name, data) in enumerate(topologies):
+        rates = _rates(data, SMALL_IN if place else RATES_IN, is_labelled=place == 0)
+        panels.append(replace(rates, title=name))
     title = f"{run.run_id} over time: throughput of each topology, and CPU"
-    return _chart(title, panels, run, span_of([data for _, data in topologies]), tells_panels=True)
+    return _chart(title, [*panels, *_cpu(run)], run, span_of([data for _, data in topologies]), tells_panels=True)
 
 
 def _chart(
     title: str, panels: Sequence[ChartPanel], data: RunData, span: tuple[float, float], *, tells_panels: bool = False
 ) -> Chart:
     axis = time_axis(*span, "the first event" if data.marks else "the first sample")
-    panels = [
-        *(replace(panel, x=replace(axis, label="")) for panel in panels[:-1]), replace(panels[-1], x=axis)
-    ]  # fmt: skip
+    panels = [replace(panel, x=axis if panel is panels[-1] else replace(axis, label="")) for panel in panels]
     return Chart(title, COLUMNS, panels, shares="x", tells_panels=tells_panels, title_size=9)
 
 

@@ -1,9 +1,12 @@
 """Data of the figures: small series, bounded by windows x runs and machines x runs."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
+from typing import Any
 
 from analysis.metrics.definitions import DRAWN
 from analysis.metrics.steadiness import WINDOW_S
@@ -120,6 +123,17 @@ class SeriesData:
     def own_marks(self) -> list[EventMark]:
         """Return the marks without changes of other topologies' input."""
         return [mark for mark in self.marks if self.topology is None or mark.input_of in ("", self.topology)]
+
+    def renamed(self, variants: Sequence[str], names: Mapping[str, str], by: str = "variant") -> SeriesData:
+        """Return the throughput of these variants: of the runs whose variant or run_id (`by`) has a name."""
+
+        def lines(every: Iterable[Any]) -> tuple[Any, ...]:
+            return tuple(replace(each, variant=names[key]) for each in every if (key := getattr(each, by)) in names)
+
+        return replace(
+            self, variants=tuple(variants), totals=lines(self.totals), due=lines(self.due), levels=lines(self.levels),
+            times=(), loads=(), downtimes=(),
+        )  # fmt: skip
 
     def level_after(self, variant: str) -> float | None:
         """Return the median over the variant's runs."""

@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from analysis.report.family_page import DRAWS
 from analysis.report.figures import published_figures, series_data
 from analysis.report.figures.series_data import RateLine, SeriesData
 from barograph.errors import ConfigurationError
-from tests.support.series_by_hand import cut_short, drop_column, write_series
+from tests.support.series_by_hand import drop_column, write_series
 from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
 from topologies import catalogue
 
@@ -132,24 +132,16 @@ def test_series_that_are_not_there_or_not_analysed_are_refused(tmp_path: Path) -
         family_page.write([tmp_path], tmp_path / "x.html", nothing_measured)
 
 
-@pytest.mark.parametrize(
-    ("damage", "table", "said"),
-    [
-        (cut_short, "intervals", "intervals.parquet cannot be read: "),
-        (lambda root, table: drop_column(root, table, "status"), "runs", "runs.parquet has no column status; "),
-    ],
-)
-def test_a_series_that_cannot_be_read_is_named_and_the_page_is_of_the_others(
-    tmp_path: Path, damage: Callable[[Path, str], None], table: str, said: str
-) -> None:
+def test_a_series_that_cannot_be_read_is_named_and_the_page_is_of_the_others(tmp_path: Path) -> None:
     levels = {"even_rebalance": 90.0, "stela": 150.0}
     linear, old, new = [
         write_series(tmp_path / name / f"2026010{day}-000000-aa", name, levels)
         for day, name in ((1, "stela/linear"), (2, "stela/star"), (3, "stela/star"))
     ]
-    damage(new, table)
+    drop_column(new, "runs", "status")
     text = family_page.write([linear, old, new], tmp_path / "family.html", nothing_measured).read_text()
-    assert f"1 series could not be read and is not on this page: stela/star/{new.name}/tables/{said}" in text
+    file = f"stela/star/{new.name}/tables/runs.parquet"
+    assert f"1 series could not be read and is not on this page: {file} has no column status; " in text
     assert "2 series looked at" in text and old.name in text, "an older one takes its place"
     with pytest.raises(ConfigurationError, match=f"can be read: stela/star/{new.name}"):
         family_page.write([new], tmp_path / "family.html", nothing_measured)

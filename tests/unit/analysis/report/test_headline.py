@@ -9,55 +9,46 @@ from tests.support.sentences import require_known
 
 EVEN, STELA = "even_rebalance", "stela"
 S03 = Claim("S03", "", "", "", "stela/star", ClaimKind.RATIO, "throughput_after", STELA, 65.0, "%", None, EVEN)
+RANDOM = [
+    Claim("S12", name, "", "", "stela/star", ClaimKind.RATIO_ABOVE, "throughput_after", STELA, 0.0, "%", None, name)
+    for name in ("random_1", "random_2")
+]
 OUT = {"e1": "scale_out"}
+LEVELS = {EVEN: [98.0, 100.0, 102.0] * 2, STELA: [148.0, 151.0, 153.0] * 2}
+Numbers = Mapping[str, Sequence[float]]
 
 
-def conditions(
-    levels: Mapping[str, Sequence[float]], gains: Mapping[str, Sequence[float]] | None = None, event: str = "e1"
-) -> SeriesConditions:
-    metrics = {"throughput_after": levels, "gain_percent": gains or {}}
+def conditions(levels: Numbers, gains: Numbers | None = None, event: str = "e1") -> SeriesConditions:
     return SeriesConditions({
         ("stela/star", variant, metric, event): [
             RunValue(f"{variant}-r{i}", value, block=("s", i)) for i, value in enumerate(numbers, 1)
         ]
-        for metric, of_variants in metrics.items() for variant, numbers in of_variants.items()
+        for metric, of_variants in {"throughput_after": levels, "gain_percent": gains or {}}.items()
+        for variant, numbers in of_variants.items()
     })  # fmt: skip
 
 
 def sentence(
-    levels: Mapping[str, Sequence[float]],
-    gains: Mapping[str, Sequence[float]] | None = None,
-    *,
-    variants: Sequence[str] = (EVEN, STELA),
-    events: Mapping[str, str] | None = None,
-    event: str = "e1",
-    claims: Sequence[Claim] = (),
-) -> str:
-    """With plain spaces before units."""
-    measured = conditions(levels, gains, event)
-    return headline("stela/star", variants, events or OUT, measured, claims).replace("\u00a0", " ")
+    levels: Numbers, gains: Numbers | None = None, *, variants: Sequence[str] = (EVEN, STELA),
+    events: Mapping[str, str] = OUT, event: str = "e1", claims: Sequence[Claim] = (), of_model: bool = False,
+) -> str:  # fmt: skip
+    return headline("stela/star", variants, events, conditions(levels, gains, event), claims, of_model=of_model)
 
 
-def ended(failed: Mapping[str, int], blame: str = "system_under_test") -> Mapping[tuple[str, str], list[Outcome]]:
-    """How six runs of each variant ended; the last ones failed."""
-    return {
+def of_ended(levels: Numbers, failed: Mapping[str, int], blame: str = "system_under_test",
+             variants: Sequence[str] = (EVEN, STELA), of_model: bool = False,
+             gains: Numbers | None = None) -> str:  # fmt: skip
+    """Of six runs of each variant, the last ones failed; with levels of the others."""
+    left = {name: numbers[: 6 - failed.get(name, 0)] for name, numbers in levels.items()}
+    outcomes = {
         ("stela/star", name): [
             Outcome(f"{name}-r{i}", *(("failed", blame, "gone") if i > 6 - many else ("complete",)))
             for i in range(1, 7)
         ]
         for name, many in failed.items()
     }  # fmt: skip
-
-
-LEVELS = {EVEN: [98.0, 100.0, 102.0] * 2, STELA: [148.0, 151.0, 153.0] * 2}
-
-
-def of_ended(levels: Mapping[str, Sequence[float]], failed: Mapping[str, int], blame: str = "system_under_test",
-             variants: Sequence[str] = (EVEN, STELA), of_model: bool = False) -> str:  # fmt: skip
-    """With levels of the runs that did not fail."""
-    left = {name: numbers[: 6 - failed.get(name, 0)] for name, numbers in levels.items()}
-    measured = replace(conditions({name: of for name, of in left.items() if of}), outcomes=ended(failed, blame))
-    return headline("stela/star", variants, OUT, measured, of_model=of_model).replace("\u00a0", " ")
+    measured = replace(conditions({name: of for name, of in left.items() if of}, gains), outcomes=outcomes)
+    return headline("stela/star", variants, OUT, measured, of_model=of_model)
 
 
 def of_metis(
@@ -70,47 +61,26 @@ def of_metis(
         for metric, of in numbers.items() for variant, value in of.items()
     }  # fmt: skip
     claims = [claim for claim in load_claims("metis") if claim.experiment == experiment]
-    names = [variant.name for variant in plan.variants]
     measured = SeriesConditions(values, experiments={experiment: [plan]})
-    return headline(experiment, variants or names, {"e1": "reschedule"}, measured, claims).replace("\u00a0", " ")
-
-
-def of_values(values: Mapping[tuple[str, str, str, str], Sequence[RunValue]]) -> str:
-    return headline("stela/star", (EVEN, STELA), OUT, SeriesConditions(values))
+    names = variants or [variant.name for variant in plan.variants]
+    return headline(experiment, names, {"e1": "reschedule"}, measured, claims)
 
 
 def with_failed_blocks(steady: bool, level: float | None = None, last: int = 6) -> str:
     """The default fails in block 1 and Stela in block 6: the interval is of the four blocks that have both."""
     even, stela = conditions(LEVELS).values.values()
-    kept = {EVEN: even[1:], STELA: stela[:-1]}
-    return of_values({
+    measured = SeriesConditions({
         ("stela/star", name, "throughput_after", "e1"): [
             replace(value, steady=steady, value=value.value if level is None else level) for value in of[-last:]
         ]
-        for name, of in kept.items()
+        for name, of in {EVEN: even[1:], STELA: stela[:-1]}.items()
     })  # fmt: skip
-
-
-def of_model(stela: Sequence[float], even: Sequence[float]) -> str:
-    return headline("stela/star", (EVEN, STELA), OUT, conditions({EVEN: even, STELA: stela}), of_model=True)
-
-
-def scale_in() -> str:
-    claims = [
-        Claim(
-            "S12", other, "", "", "stela/star", ClaimKind.RATIO_ABOVE, "throughput_after", STELA, 0.0, "%", None, other
-        )
-        for other in ("random_1", "random_2")
-    ]
-    levels = {STELA: [200.0], "random_1": [100.0], "random_2": [160.0]}
-    return sentence(levels, variants=[STELA, "random_1", "random_2"], events={"e1": "scale_in"}, claims=claims)
+    return headline("stela/star", (EVEN, STELA), OUT, measured)
 
 
 MANY = {"first": [100.0] * 6, **{f"other_{n}": [100.0 + n] * 6 for n in range(1, 6)}}
 THREE = {STELA: [150.0], EVEN: [100.0], "least_link_load": [120.0]}
 OTHERS = [EVEN, *(f"variant_{number}" for number in range(1, 6))]
-ALONE = {("stela/star", STELA, metric, "e1"): [RunValue("r1", value, block=("s", 1))]
-         for metric, value in (("gain_percent", 60.0), ("throughput_after", 160.0))}  # fmt: skip
 
 
 def test_sentences_of_headlines() -> None:
@@ -137,13 +107,14 @@ def test_sentences_of_headlines() -> None:
         ),
         "a variant failed always": of_ended(LEVELS, {EVEN: 0, STELA: 6}),
         "every run failed": of_ended({}, {EVEN: 6, STELA: 6}),
-        "alone, and failed": headline("stela/star", [STELA], OUT, SeriesConditions(ALONE, ended({STELA: 5}))),
+        "alone, and failed": of_ended({STELA: [160.0] * 6}, {STELA: 5}, variants=[STELA], gains={STELA: [60.0]}),
         "the highest of many": sentence({name: of[:1] for name, of in MANY.items()}, variants=list(MANY)),
         "the highest of many that failed": of_ended(MANY, {"other_2": 3, "other_5": 1}, variants=list(MANY)),
         "a variant has no run": sentence({EVEN: [100.0]}, {EVEN: [-0.4]}),
         "a single variant": sentence({STELA: [158.0, 160.0, 161.0]}, {STELA: [58.0, 60.0, 61.0]}, variants=[STELA]),
         "a single variant, unchanged": sentence({STELA: [101.0]}, {STELA: [0.0]}, variants=[STELA]),
-        "two baselines of claims": scale_in(),
+        "two baselines of claims": sentence({STELA: [200.0], "random_1": [100.0], "random_2": [160.0]},
+            variants=[STELA, "random_1", "random_2"], events={"e1": "scale_in"}, claims=RANDOM),
         "the baseline of a claim": sentence(THREE, variants=list(THREE), claims=[S03]),
         "the first is the baseline": sentence(THREE, variants=list(THREE)),
         "no baseline": sentence(
@@ -155,9 +126,9 @@ def test_sentences_of_headlines() -> None:
         "a name with underscores": sentence(
             {EVEN: [100.0], "source_closeness": [110.0]}, variants=[EVEN, "source_closeness"]
         ),
-        "of a model": of_model([149.0, 150.0, 151.0], [100.0] * 3),
-        "of a model, one seed": of_model([150.0], [100.0]),
-        "of a model, as high": of_model([99.0, 101.0], [100.0] * 2),
+        "of a model": sentence({EVEN: [100.0] * 3, STELA: [149.0, 150.0, 151.0]}, of_model=True),
+        "of a model, one seed": sentence({EVEN: [100.0], STELA: [150.0]}, of_model=True),
+        "of a model, as high": sentence({EVEN: [100.0] * 2, STELA: [99.0, 101.0]}, of_model=True),
         "metric of the claims": of_metis("metis/opengov", {
             "throughput_after": {"even": 14.5, "greedy": 14.6, "metis": 14.9, "metis_cut": 14.3},
             spouts: {"even": 1000.0, "greedy": 899.0, "metis": 1152.0, "metis_cut": 880.0},
@@ -177,13 +148,6 @@ def test_sentences_of_headlines() -> None:
             "throughput_after": {"even": 14.5, "metis_cut": 14.3}, spouts: {"even": 1000.0, "metis_cut": 880.0},
         }, ["even", "metis_cut"]),
     })  # fmt: skip
-
-
-def test_runs_that_were_not_steady_are_counted() -> None:
-    values = dict(conditions({EVEN: [98.0, 100.0, 102.0], STELA: [140.0, 143.0, 145.0]}).values)
-    own = ("stela/star", STELA, "throughput_after", "e1")
-    values[own] = [replace(value, steady=False) for value in values[own]]
-    assert "3 of 6 not steady" in of_values(values)
 
 
 def test_failures_that_are_not_the_systems_leave_the_sentence_as_it_is() -> None:

@@ -15,10 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from analysis.report import downloads, page
-from analysis.report.downloads import EMBEDDED_BYTES, Download
+from analysis.report import page
 from analysis.report.page import Definitions, Downloads, Figure, Folded, Items, PageContent, Section, Sentence, Warnings
-from analysis.report.table import Across, Heading, ResultTable, badge, bold, joined, link, small
+from analysis.report.table import (
+    Across,
+    Download,
+    Heading,
+    ResultTable,
+    badge,
+    bold,
+    joined,
+    link,
+    row_downloads,
+    small,
+)
 
 ROWS = [
     {"run": "stela-r1", "rate": 1234.56, "runs": 3, "steady": True, "why": ""},
@@ -111,7 +121,7 @@ def test_parts_of_cells_are_escaped_once() -> None:
 
 @pytest.mark.parametrize("only_large", [False, True])
 def test_what_figures_and_tables_offer_is_in_the_page_and_beside_it(tmp_path: Path, only_large: bool) -> None:
-    files = (Download("curve.svg", b"<svg/>"), Download("curve.pdf", b"%" * EMBEDDED_BYTES))
+    files = (Download("curve.svg", b"<svg/>"), Download("curve.pdf", b"%" * page.EMBEDDED_BYTES))
     figure = Figure("curve", "A <curve>", "What it shows.", "<svg></svg>", '{"traces":[]}', files)
     blocks: list[page.Block] = [
         Section("S", [figure]),
@@ -137,7 +147,7 @@ CELLS = [
 
 
 def test_files_of_rows_have_types_and_a_missing_value_is_never_0() -> None:
-    csv_file, parquet_file = downloads.row_downloads("x", CELLS, {"seconds": "number"})
+    csv_file, parquet_file = row_downloads("x", CELLS, {"seconds": "number"})
     read = list(csv.DictReader(io.StringIO(csv_file.content.decode())))
     assert (csv_file.name, parquet_file.name) == ("x.csv", "x.parquet")
     assert [[row[name] for row in read] for name in ("seconds", "censored", "of")] == [
@@ -146,29 +156,27 @@ def test_files_of_rows_have_types_and_a_missing_value_is_never_0() -> None:
     assert read[1]["run_id"] == 'a "b", c'
     table = pq.read_table(io.BytesIO(parquet_file.content))
     assert table.to_pylist() == CELLS and table.schema.field("why").type == pa.string()
-    _, empty = downloads.row_downloads("x", [{"seconds": None}], {"seconds": "number"})
+    _, empty = row_downloads("x", [{"seconds": None}], {"seconds": "number"})
     assert pq.read_table(io.BytesIO(empty.content)).schema.field("seconds").type == pa.float64()
-    assert downloads.row_downloads("x", [{"a": 1}, {"b": 2}])[0].content.decode() == "a,b\n1,\n,2\n"
-    assert downloads.row_downloads("x", []) == ()
+    assert row_downloads("x", [{"a": 1}, {"b": 2}])[0].content.decode() == "a,b\n1,\n,2\n"
+    assert row_downloads("x", []) == ()
 
 
 def test_a_link_holds_its_file_or_leads_to_it(tmp_path: Path) -> None:
     files = {"x": (Download("x.csv", b"a\n1\n"), Download("x.pdf", b"%PDF" * 100))}
-    inside, beside = downloads.download_links(files, "figures", budget=100)["x"]
+    inside, beside = page.download_links(files, "figures", budget=100)["x"]
     assert base64.b64decode(inside["href"].partition("base64,")[2]) == b"a\n1\n" and not inside["beside"]
     assert inside["href"].startswith("data:text/csv;")
     assert (beside["href"], beside["beside"]) == ("figures/x.pdf", True)
-    downloads.write_downloads(tmp_path / "figures", files["x"])
-    assert (tmp_path / beside["href"]).read_bytes() == b"%PDF" * 100
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(downloads.EMBEDDING_ORDER), st.integers(0, 3000)), max_size=12),
+    st.lists(st.tuples(st.sampled_from(page.EMBEDDING_ORDER), st.integers(0, 3000)), max_size=12),
     st.integers(0, 10_000),
 )
 def test_what_is_in_the_page_keeps_to_the_budget(sizes: list[tuple[str, int]], budget: int) -> None:
     files = [Download(f"{i}.{kind}", bytes(size)) for i, (kind, size) in enumerate(sizes)]
-    kinds = downloads.embedded_kinds(files, budget)
+    kinds = page.embedded_kinds(files, budget)
     assert sum(file.embedded_bytes for file in files if file.kind in kinds) <= budget
     everything = sum(file.embedded_bytes for file in files)
     if everything <= budget:

@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from itertools import product
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from analysis.record.files import SeriesPaths
 from analysis.report import sweep_page
 from analysis.report.figures import sweep_curves
 from analysis.report.figures.chart import Dot, LineMark, Mark, Whisker
-from analysis.report.figures.sweep_curves import SweepAxis, SweepData, SweepRun, summary_of
+from analysis.report.figures.sweep_curves import SweepAxis, SweepData, SweepRun
 from barograph.cli import main
 from barograph.settings import results_root
 
@@ -75,16 +75,13 @@ def made(
     axes: dict[str, list[object]], variants: tuple[str, ...] = ("even", "stela"), metric: str = "throughput_after"
 ) -> SweepData:
     """One run a point and variant, whose value is the sum of its steps."""
-    found = tuple(SweepAxis((path,), tuple((value,) for value in values)) for path, values in axes.items())
-    steps: list[tuple[int, ...]] = [()]
-    for axis in found:
-        steps = [(*before, step) for before in steps for step in range(len(axis.steps))]
+    swept = tuple(SweepAxis((path,), tuple((value,) for value in values)) for path, values in axes.items())
+    steps = list(product(*(range(len(axis.steps)) for axis in swept)))
     runs = tuple(
         SweepRun(number, each, "x-r1", variant, "e1", metric, float(sum(each)), False, True)
-        for number, each in enumerate(steps, start=1)
-        for variant in variants
-    )
-    return SweepData("a/b", "Title", "sweep-1", found, len(steps), variants, {"e1": "scale out"}, runs, ())
+        for number, each in enumerate(steps, start=1) for variant in variants
+    )  # fmt: skip
+    return SweepData("a/b", "Title", "sweep-1", swept, len(steps), variants, {"e1": "scale out"}, runs, ())
 
 
 def middles(data: SweepData, metric: str = "throughput_after") -> list[dict[str, Any]]:
@@ -109,32 +106,13 @@ def test_of_several_fields_one_is_x_and_the_others_are_panels_or_lines() -> None
     assert [row["x"] for row in words] == ["star", "linear"]
 
 
-def run(value: float, metric: str = "throughput_after", *, censored: bool = False) -> SweepRun:
-    return SweepRun(1, (0,), "x-r1", "x", "e1", metric, value, censored, True)
-
-
 def test_runs_of_a_model_have_a_range_and_no_interval() -> None:
-    found = summary_of([run(8.0), run(10.0), run(12.0)])
-    assert (found.value, found.low, found.high) == (10.0, 8.0, 12.0)
     data = made({"machines.before": [4, 8], "seed": [1, 2, 3]}, ("stela",))
     assert [(row["value"], row["low"], row["high"]) for row in middles(data)] == [(1.0, 0.0, 2.0), (2.0, 1.0, 3.0)]
-    rows = sweep_page.table(data, "e1").rows
-    assert [cells[-1] for cells in rows] == ["1 (0 to 2)", "2 (1 to 3)"]
+    assert [cells[-1] for cells in sweep_page.table(data, "e1").rows] == ["1 (0 to 2)", "2 (1 to 3)"]
 
 
 SP = "convergence_sp_s"
-
-
-def test_a_time_that_was_not_reached_is_a_bound() -> None:
-    found = summary_of([run(40.0, SP), run(90.0, SP, censored=True), run(90.0, SP, censored=True)])
-    assert (found.value, found.low, found.high, found.at_least) == (None, 40.0, None, 90.0)
-    reached = summary_of([run(40.0, SP), run(50.0, SP), run(90.0, SP, censored=True)])
-    assert (reached.value, reached.low, reached.high, reached.at_least) == (50.0, 40.0, None, 90.0)
-    assert summary_of([run(40.0, SP, censored=True), run(50.0, SP)]).low is None, "it may be any of them"
-    assert (found.unreached, reached.unreached) == (2, 1)
-    data = made({"machines.before": [4, 8]}, ("stela",), SP)
-    late = replace(data, runs=tuple(replace(each, value=90.0, censored=True) for each in data.runs))
-    assert {row["longer"] for row in middles(late, SP)} == {True}
 
 
 def times(*by_step: tuple[float, ...]) -> SweepData:
@@ -147,13 +125,22 @@ def times(*by_step: tuple[float, ...]) -> SweepData:
     return SweepData("a/b", "Title", "sweep-1", (axis,), len(by_step), ("stela",), {"e1": "scale out"}, runs, ())
 
 
-def test_a_range_with_a_time_that_was_not_reached_is_open() -> None:
-    data = times((100.0, 150.0, -300.0))
+@pytest.mark.parametrize(
+    ("runs", "expected", "cell"),
+    [
+        ((40.0, -90.0, -90.0), (90.0, 40.0, None, 90.0, 2, True), "> 90"),
+        ((40.0, 50.0, -90.0), (50.0, 40.0, None, 90.0, 1, False), "50 (40 to 90 or longer)"),
+        ((-40.0, 50.0), (50.0, None, None, 50.0, 1, False), "50 (to 50 or longer)"),  # the smallest may be either
+        ((-90.0,), (90.0, None, None, 90.0, 1, True), "> 90"),
+    ],
+)
+def test_a_time_that_was_not_reached_is_a_bound_and_its_range_is_open(
+    runs: tuple[float, ...], expected: tuple[object, ...], cell: str
+) -> None:
+    data = times(runs)
     (middle,) = middles(data, SP)
-    assert [middle[name] for name in ("value", "low", "high", "at_least", "unreached", "longer")] == [
-        150.0, 100.0, None, 300.0, 1, False,
-    ]  # fmt: skip
-    assert sweep_page.table(data, "e1").rows[0][-1] == "150 (100 to 300 or longer)"
+    assert tuple(middle[name] for name in ("value", "low", "high", "at_least", "unreached", "longer")) == expected
+    assert sweep_page.table(data, "e1").rows[0][-1] == cell
 
 
 def drawn(data: SweepData) -> dict[type[Mark], list[tuple[float, float | None, bool]]]:

@@ -6,6 +6,7 @@ import pytest
 
 from analysis.claims.publications import PublishedFigure, PublishedPanel
 from analysis.report.figures import published_figures, renderer
+from analysis.report.figures.chart import Chart
 from analysis.report.figures.series_data import RateLine, RunNumber, SeriesData
 from analysis.report.figures.sweep_curves import SweepAxis, SweepData, SweepRun
 
@@ -44,10 +45,8 @@ def test_changes_are_of_blocks_and_the_best_of_three_and_the_stated_number_stand
 
 def test_levels_are_as_measured() -> None:
     numbers = {"network_mb_per_s_after": data().numbers[BYTES]}
-    chart = published_figures.chart(
-        figure("network_levels"), {"metis/payload": SeriesData(("even", "metis"), data().totals, (), (), (), (),
-                                                              numbers=numbers)},
-    )  # fmt: skip
+    levels = replace(data(), numbers=numbers)
+    chart = published_figures.chart(figure("network_levels"), {"metis/payload": levels})
     means = {row["variant"]: row["network_mb_per_s_after"] for row in chart.rows() if row["mark"] == "mean"}
     assert means == {"even": pytest.approx(40 / 3), "METIS": pytest.approx(7 / 3)}
 
@@ -64,21 +63,28 @@ def test_of_a_model_there_is_no_interval(draw: str, of_model: bool) -> None:
     assert means and all((row.get("low") is None) is of_model for row in means)
 
 
-def test_of_a_sweep_a_change_is_over_the_default_of_the_same_point_and_repetition() -> None:
-    axes = (SweepAxis(("machines.before",), ((10,), (20,))),)
+def swept(experiment: str, field: str, values: dict[str, dict[int, float]], metric: str) -> dict[str, SweepData]:
+    """`values`: by variant and step of the field."""
+    steps = tuple(values["even"])
     runs = tuple(
-        SweepRun(point, (point - 1,), f"{variant}-r1", variant, "e1", BYTES, value, False, True)
-        for variant, of in (("even", (10.0, 20.0)), ("metis", (5.0, 4.0))) for point, value in enumerate(of, 1)
+        SweepRun(place, (place - 1,), f"{variant}-r1", variant, "e1", metric, value, False, True)
+        for variant, of in values.items() for place, value in enumerate(of.values(), 1)
     )  # fmt: skip
-    swept = SweepData("metis/payload_machines", "t", "s", axes, 2, ("even", "metis"), {"e1": "x"}, runs, ())
-    assert [(run.variant, run.value) for run in published_figures.changes(swept, "e1", BYTES)] == [
-        ("metis", -50.0), ("metis", -80.0),
-    ]  # fmt: skip
-    chart = published_figures.sweep_chart(
-        figure("sweep_network_change", simulated=True), {"metis/payload_machines": swept}
-    )
-    stated = [(row["variant"], row["value"]) for row in chart.rows() if row["mark"] == "stated"]
-    assert stated == [("METIS", -33.75)] * 2
+    axis = SweepAxis((field,), tuple((step,) for step in steps))
+    return {experiment: SweepData(experiment, "t", "s", (axis,), len(steps), tuple(values), {"e1": "x"}, runs, ())}
+
+
+def stated(chart: Chart, *columns: str) -> list[tuple[object, ...]]:
+    return [tuple(row[name] for name in columns) for row in chart.rows() if str(row["mark"]).startswith("stated")]
+
+
+def test_of_a_sweep_a_change_is_over_the_default_of_the_same_point_and_repetition() -> None:
+    values = {"even": {10: 10.0, 20: 20.0}, "metis": {10: 5.0, 20: 4.0}}
+    data = swept("metis/payload_machines", "machines.before", values, BYTES)
+    changes = published_figures.changes(data["metis/payload_machines"], "e1", BYTES)
+    assert [(run.variant, run.value) for run in changes] == [("metis", -50.0), ("metis", -80.0)]
+    chart = published_figures.sweep_chart(figure("sweep_network_change", simulated=True), data)
+    assert stated(chart, "variant", "mark", "value") == [("METIS", "stated", -33.75)] * 2
     empty = published_figures.sweep_chart(figure("sweep_network", simulated=True), {})
     assert empty.rows() == [] and "not simulated" in empty.panels[0].message
 
@@ -86,29 +92,20 @@ def test_of_a_sweep_a_change_is_over_the_default_of_the_same_point_and_repetitio
 def test_what_is_stated_of_some_sizes_stands_there_and_a_bound_is_no_number() -> None:
     """MP figure 9: from 10 kB on METIS gives more than four times of what the default gives."""
     sizes = (112, 1024, 10240, 20480, 28672)
-    axes = (SweepAxis(("topology.parameters.size_bytes",), tuple((size,) for size in sizes)),)
-    runs = tuple(
-        SweepRun(point, (point - 1,), f"{variant}-r1", variant, "e1", EMITTED, value, False, True)
-        for variant, value in (("even", 10.0), ("metis", 20.0)) for point in range(1, len(sizes) + 1)
-    )  # fmt: skip
-    swept = SweepData("metis/payload_size", "t", "s", axes, 5, ("even", "metis"), {"e1": "x"}, runs, ())
+    values = {"even": dict.fromkeys(sizes, 10.0), "metis": dict.fromkeys(sizes, 20.0)}
+    data = swept("metis/payload_size", "topology.parameters.size_bytes", values, EMITTED)
     panel = PublishedPanel("metis/payload_size", "Payload", "sweep_emitted_change", simulated=True)
-    chart = published_figures.sweep_chart(PublishedFigure("MP", "Rate", "", (panel,)), {"metis/payload_size": swept})
-    stated = [row for row in chart.rows() if str(row["mark"]).startswith("stated")]
-    assert {row["mark"] for row in stated} == {"stated to be more than"}
-    assert [(row["variant"], row["x"], row["value"]) for row in stated] == [
-        ("METIS", size, 300.0) for size in sizes[2:]
-    ]  # fmt: skip
+    chart = published_figures.sweep_chart(PublishedFigure("MP", "Rate", "", (panel,)), data)
+    more = ("METIS", "stated to be more than")
+    assert stated(chart, "variant", "mark", "x", "value") == [(*more, size, 300.0) for size in sizes[2:]]
 
 
 def test_what_the_paper_states_of_all_sizes_together_has_no_mark_at_one_of_them() -> None:
     numbers = {EMITTED: (*data().numbers[EMITTED], *(RunNumber(f"greedy-r{n}", "greedy", n, 90.0) for n in (1, 2, 3)))}
     given = replace(data(), variants=("even", "greedy", "metis"), numbers=numbers)
     chart = published_figures.chart(figure("emitted_change"), {"metis/payload": given})
-    stated = [
-        (row["variant"], row["mark"], row["change_percent"]) for row in chart.rows() if "stated" in str(row["mark"])
-    ]
-    assert stated == [("METIS", "stated to be more than", 0.0)]
+    marks = stated(chart, "variant", "mark", "change_percent")
+    assert marks == [("METIS", "stated to be more than", 0.0)]
 
 
 @pytest.mark.parametrize("panels", [1, 3, 4, 5])

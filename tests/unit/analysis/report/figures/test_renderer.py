@@ -27,10 +27,10 @@ from analysis.report.figures.chart import (
     events,
     moments,
 )
-from analysis.report.figures.points import PointColumn, Spot
+from analysis.report.figures.points import Spot, point_columns
 from analysis.report.figures.renderer import page_figure
 
-COLUMNS = (PointColumn("time_s", "time", "s"), PointColumn("word", "word", kind="word"))
+COLUMNS = point_columns("time_s = time (s); word /word")
 RED = "#D55E00"
 
 
@@ -70,7 +70,6 @@ def test_points_lie_where_the_line_is_drawn() -> None:
         Dot([spot(0, 1), spot(1, 5, is_bound=True)], RED, "a", "m"),
         Whisker([spot(0, 1, end=3), spot(1, 5, end=9)], RED, "a", "m"),
         Stroke([spot(0, 1), spot(1, 5)], RED, "a", "m"),
-        Bar([spot(0, 1), spot(1, 5, is_bound=True)], RED, "a", "m"),
         Bar([spot(0, 1, end=-1), spot(1, 5, end=-5)], RED, "a", "m"),
         Text([spot(0, 1), spot(1, 5)], RED, "a", "m", texts=["one", "two"]),
         Mark([spot(0, 1), spot(1, 5)], RED, "a", "m"),
@@ -79,8 +78,7 @@ def test_points_lie_where_the_line_is_drawn() -> None:
 def test_every_mark_is_told_and_x_goes_down_where_it_is_flipped(mark: Mark, flipped: bool) -> None:
     names = categories(["one", "two"])
     drawing = renderer.draw(chart(mark, x=names, y=ChartAxis(low=-9.0, high=9.0), flipped=flipped))
-    (trace,) = drawing.traces
-    (first, second) = trace.spots
+    ((first, second),) = (trace.spots for trace in drawing.traces)
     if flipped:
         assert first.y < second.y and first.x < second.x, "from the top, and the larger the more to the right"
     else:
@@ -88,19 +86,14 @@ def test_every_mark_is_told_and_x_goes_down_where_it_is_flipped(mark: Mark, flip
     assert (RED.lower() in drawing.svg) is (type(mark) is not Mark)
 
 
-def test_a_bound_is_hollow_and_its_bar_open() -> None:
+def test_a_bound_is_hollow_and_its_bar_open_and_what_is_only_drawn_is_told_nowhere() -> None:
     for bound in (False, True):
         marks = (Bar([spot(0, 5, is_bound=bound)], RED), Dot([spot(0, 5, is_bound=bound)], RED))
-        svg = renderer.draw(chart(*marks, y=ChartAxis(low=0.0, high=9.0))).svg
-        assert ("stroke-dasharray" in svg) is bound
+        drawing = renderer.draw(chart(*marks, Band([spot(0, 1, end=2), spot(1, 2, end=3)], RED)))
+        assert ("stroke-dasharray" in drawing.svg) is bound and drawing.traces == ()
 
 
-def test_what_is_only_drawn_is_told_nowhere() -> None:
-    band = chart(Band([spot(0, 1, end=2), spot(1, 2, end=3)], RED), LineMark([spot(0, 1), spot(1, 2)], RED))
-    assert band.rows() == [] and renderer.draw(band).traces == ()
-
-
-def test_the_files_have_every_mark_with_all_its_digits() -> None:
+def test_the_files_have_every_mark_with_all_its_digits_and_the_same_bytes_again() -> None:
     of = line(spot(1 / 3, 1, run_id="stela-r1"), spot(2, 5, None))
     rows: list[dict[str, Any]] = [
         {"variant": "Stela", "mark": "run", "run_id": "stela-r1", "time_s": 1 / 3, "word": "w"},
@@ -108,27 +101,19 @@ def test_the_files_have_every_mark_with_all_its_digits() -> None:
     ]
     assert of.rows() == renderer.draw(of).rows() == rows
     assert [column.name for column in renderer.draw(of).data_columns()] == list(rows[0])
+    first, second = (page_figure("x", "X", "", of) for _ in range(2))
+    assert first == second and {file.kind for file in first.files} == {"csv", "parquet", "svg", "pdf"}
 
 
-def test_what_is_the_same_all_along_is_said_once_and_what_is_missing_not_at_all() -> None:
+def test_points_say_a_shared_value_once_and_a_missing_one_not_at_all_and_end_no_script() -> None:
     trace = document(line(spot(1, 1), spot(2, 2)))["traces"][0]
     assert trace["v"] == {"0": [1, 2], "1": "w"} and "r" not in trace
     assert document(line(spot(1, 1, None), spot(2, 2, None)))["traces"][0]["v"] == {"0": [1, 2]}
     unknown = Spot(1, 1, {"time_s": float("nan"), "word": "w"})
     assert document(line(unknown, spot(2, 2)))["traces"][0]["v"]["0"] == [None, 2]
     assert len(document(line(spot(float("nan"), 1), spot(2, 2)))["traces"][0]["x"]) == 1
-
-
-def test_no_value_ends_the_element_that_carries_it() -> None:
     text = renderer.draw(line(spot(1, 1, "</script><script>alert(1)</script>"), name="<b>")).points()
-    assert "<" not in text
-    assert json.loads(text)["traces"][0]["n"] == "<b>"
-
-
-def test_a_figure_is_the_same_bytes_again() -> None:
-    first, second = (page_figure("x", "X", "", line(spot(0, 1), spot(2, 3))) for _ in range(2))
-    assert first == second
-    assert {file.kind for file in first.files} == {"csv", "parquet", "svg", "pdf"}
+    assert "<" not in text and json.loads(text)["traces"][0]["n"] == "<b>"
 
 
 def test_panels_that_share_an_axis_show_all_of_each() -> None:

@@ -1,6 +1,7 @@
 """Data of the figures of a series, and what their charts show of it."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from analysis.record import small_tables
 from analysis.record.event_timeline import EventMark
 from analysis.record.files import SeriesPaths
 from analysis.report.figures import renderer, series_charts, series_data, style, traffic_map
-from analysis.report.figures.chart import Cells, Text
+from analysis.report.figures.chart import Cells, Chart, Text
 from analysis.report.figures.series_charts import FIGURES
 from analysis.report.figures.series_data import (
     EventTime,
@@ -32,16 +33,19 @@ def line(run_id: str, *rates: float | None) -> RateLine:
     return RateLine(run_id, run_id.partition("-")[0], tuple(-10.0 + 10 * i for i in range(len(rates))), rates)
 
 
-def data(variants: list[str], marks: tuple[EventMark, ...]) -> SeriesData:
-    lines = tuple(line(f"{variant}-r{n}", 100.0, 0.0, 150.0 + n) for variant in variants for n in (1, 2))
-    definitions = ("sp", "st", "script")
-    times = tuple(EventTime(one.run_id, one.variant, 40.0, d == "st", "e1", d) for one in lines for d in definitions)
-    return SeriesData(
-        order_variants(set(variants)), lines, lines[:1],
-        times, (),
-        tuple(Level(one.run_id, one.variant, 100.0, 150.0) for one in lines),
-        tuple(EventTime(one.run_id, one.variant, 4.0) for one in lines), marks,
-    )  # fmt: skip
+def data(variants: Sequence[str], marks: tuple[EventMark, ...]) -> SeriesData:
+    runs = [(f"{variant}-r{n}", variant, n) for variant in variants for n in (1, 2)]
+    lines = tuple(line(run_id, 100.0, 0.0, 150.0 + n) for run_id, _, n in runs)
+    times = tuple(EventTime(*run[:2], 40.0, d == "st", "e1", d) for run in runs for d in ("sp", "st", "script"))
+    levels = tuple(Level(*run[:2], 100.0, 150.0) for run in runs)
+    downtimes = tuple(EventTime(*run[:2], 4.0) for run in runs)
+    return SeriesData(order_variants(set(variants)), lines, lines[:1], times, (), levels, downtimes, marks)
+
+
+def chart_of(figure: str, data: SeriesData) -> Chart:
+    chart = FIGURES[figure].chart(data)
+    assert chart is not None
+    return chart
 
 
 SCALE_IN = (EventMark(0.0, "e1", "scale_in", "scale in, −4 machines"),)
@@ -63,11 +67,10 @@ def test_colours_are_those_of_the_family_and_never_shared() -> None:
 @pytest.mark.parametrize("variants", [["stela"], ["even_rebalance", "stela"], [f"v{i}" for i in range(8)]])
 def test_every_figure_names_every_variant_and_has_a_value_in_each_column(variants: list[str]) -> None:
     for name, entry in FIGURES.items():
-        chart = entry.chart(data(variants, SCALE_IN))
-        if name in ("cpu", "traffic"):  # nothing was sampled
-            assert chart is None
+        if name in ("cpu", "traffic"):
+            assert entry.chart(data(variants, SCALE_IN)) is None, "nothing was sampled"
             continue
-        assert chart is not None
+        chart = chart_of(name, data(variants, SCALE_IN))
         named = {trace.name for _, _, trace in chart.traces() if trace.spots}
         assert {style.display_name(variant) for variant in variants} <= named, name
         told = {key for _, _, trace in chart.traces() for spot in trace.spots for key in spot.values}
@@ -77,8 +80,8 @@ def test_every_figure_names_every_variant_and_has_a_value_in_each_column(variant
 def test_downtime_is_drawn_where_machines_leave_or_die_only() -> None:
     out = (EventMark(0.0, "e1", "scale_out", "scale out, +1 machine"),)
     assert FIGURES["downtime"].chart(data(["stela"], out)) is None
-    chart = FIGURES["downtime"].chart(data(["stela"], SCALE_IN))
-    assert chart is not None and [panel.title for panel in chart.panels] == ["scale in, −4 machines"]
+    chart = chart_of("downtime", data(["stela"], SCALE_IN))
+    assert [panel.title for panel in chart.panels] == ["scale in, −4 machines"]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +100,7 @@ def test_a_time_that_the_watch_ended_is_no_value(
     definition = "sp" if figure == "convergence" else ""
     times = tuple(EventTime(f"stela-r{n}", "stela", *each, "e1", definition) for n, each in enumerate(runs))
     base = data(["stela"], SCALE_IN)
-    chart = FIGURES[figure].chart(replace(base, **{"times" if definition else "downtimes": times}))
-    assert chart is not None
+    chart = chart_of(figure, replace(base, **{"times" if definition else "downtimes": times}))
     spots = {trace.mark: [(spot.values[f"{figure}_s"], spot.values["censored"], spot.is_bound) for spot in trace.spots]
              for panel, _, trace in chart.traces() if panel == 0}  # fmt: skip
     assert spots == {"run": [(*run, run[1]) for run in runs], "median (Kaplan-Meier)": [(*middle, middle[1])]}
@@ -120,20 +122,17 @@ def test_what_lasts_to_the_end_of_the_watch_is_censored(tmp_path: Path) -> None:
 def test_each_event_has_its_own_convergence_panels() -> None:
     base = data(["stela"], (*SCALE_IN, EventMark(90.0, "e2", "crash", "m3 crashes")))
     times = (*base.times, EventTime("stela-r1", "stela", 20.0, False, "e2", "sp"))
-    chart = FIGURES["convergence"].chart(replace(base, times=times))
-    assert chart is not None and len(chart.panels) == 6
-    assert {row["event"] for row in chart.rows()} == {"scale in, −4 machines", "m3 crashes"}
+    chart = chart_of("convergence", replace(base, times=times))
+    assert len(chart.panels) == 6 and {row["event"] for row in chart.rows()} == {"scale in, −4 machines", "m3 crashes"}
 
 
 def test_a_long_axis_is_in_hours_and_what_is_drawn_stays_in_seconds() -> None:
     two_days = RateLine("stela-r1", "stela", tuple(600.0 * i for i in range(289)), (100.0,) * 289)
-    chart = FIGURES["throughput"].chart(replace(data(["stela"], SCALE_IN), totals=(two_days,), due=()))
-    assert chart is not None
+    chart = chart_of("throughput", replace(data(["stela"], SCALE_IN), totals=(two_days,), due=()))
     axis = chart.panels[0].x
     assert axis.label.endswith("the request (h)") and axis.ticks is not None and axis.ticks[48 * 3600.0] == "48"
     assert max(float(str(row["time_s"])) for row in chart.rows()) > 1e5
-    short = FIGURES["throughput"].chart(data(["stela"], SCALE_IN))
-    assert short is not None and short.panels[0].x.label.endswith("(s)")
+    assert chart_of("throughput", data(["stela"], SCALE_IN)).panels[0].x.label.endswith("(s)")
 
 
 def test_a_topology_has_its_own_events_and_the_axis_of_the_run() -> None:
@@ -142,17 +141,15 @@ def test_a_topology_has_its_own_events_and_the_axis_of_the_run() -> None:
         EventMark(120.0, "e2", "scale_out", "scale out, +1 machine"),
     )
     other = replace(data(["stela"], marks), topology="other", axis_s=(-60.0, 240.0))
-    chart = FIGURES["throughput"].chart(other)
-    assert chart is not None
+    chart = chart_of("throughput", other)
     assert [row["event"] for row in chart.rows() if row["mark"] == "event"] == ["scale out, +1 machine"]
     assert (chart.panels[0].x.low, chart.panels[0].x.high) == (-60.0, 240.0)
     assert other.label("e1") == "rate of star × 2"
 
 
 def test_many_variants_have_a_panel_each_with_its_events_and_the_first_ones_line() -> None:
-    chart = FIGURES["throughput"].chart(data([f"v{i}" for i in range(8)], SCALE_IN))
-    assert chart is not None and len(chart.panels) == 8
-    assert sum(row["mark"] == "event" for row in chart.rows()) == 8
+    chart = chart_of("throughput", data([f"v{i}" for i in range(8)], SCALE_IN))
+    assert len(chart.panels) == 8 and sum(row["mark"] == "event" for row in chart.rows()) == 8
     assert [spot.y for spot in chart.panels[5].marks[0].spots] == [100.0, 0.0, 151.5]
     assert len({panel.y.high for panel in chart.panels}) == 1
 
