@@ -34,7 +34,7 @@ from topologies.errors import TopologyError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from analysis.calibration.collection import RunSums
+    from analysis.calibration.sums import RunSums
 
 NEEDED = ("worker_lines", "machine_samples", "placements", "measurements")  # tables of a series
 SIMULATED = "simulated"  # the folder with the simulated series
@@ -114,7 +114,7 @@ def works_of(series: Series) -> dict[tuple[str, str], SimulatedTopology]:
 
 def sums_of(spark: SparkSession, folder: Path) -> list[RunSums]:
     """Return the sums of the series' runs. ExperimentError if no worker started in it, as in other people's logs."""
-    from analysis.calibration.collection import collect
+    from analysis.calibration.sums import collect
 
     series = read_series(folder)
     tables = results_of(folder).tables(folder)

@@ -8,13 +8,13 @@ hops between two.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.calibration.collection import RunSums
-from analysis.calibration.deliveries import is_dealt_evenly, remote_shares
+from analysis.calibration.sums import RunSums
+from analysis.calibration.tuple_costs import is_dealt_evenly, remote_shares
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.small_tables import Row
 from scheduler_plugins.simulator.waits import idle_wait_s
@@ -26,16 +26,7 @@ LEAST_TUPLES = 100
 
 @dataclass(frozen=True)
 class HopRow:
-    """A side of one event: the rest of the mean latency (ms), and the hops of a mean tuple."""
-
-    ms: float
-    local: float
-    remote: float
-
-
-@dataclass(frozen=True)
-class _Way:
-    """The way of a mean tuple up to its execution: services and waits (ms), and hops."""
+    """The way of a mean tuple: time (ms), and hops. For a side of an event the time is the rest of its mean latency."""
 
     ms: float = 0.0
     local: float = 0.0
@@ -44,12 +35,11 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Place:
-    """A component on one side of an event, in tuples a second; `tasks`: of it in each slot."""
+    """A component on one side of an event, in tuples a second; `ms`: of a tuple's service and waits there; `tasks`: of
+    it in each slot."""
 
     rate: float
-    service_ms: float
-    wait_ms: float
-    busy: float
+    ms: float
     tasks: Mapping[str, int]
 
 
@@ -58,40 +48,30 @@ def hop_rows(run: RunSums, costs: Costs) -> list[HopRow]:
     go."""
     rows = []
     for interval in (each for each in run.intervals if each["steady"]):
-        topology = _topology_of(run, interval)
-        work = run.works.get(topology) if topology is not None else None
-        if topology is None or work is None or interval["event_id"] not in run.zeros_s or not is_dealt_evenly(work):
+        ids = run.topology_ids
+        topology = ids.get(interval["topology"] or "") or (next(iter(ids.values())) if len(ids) == 1 else "")
+        work = run.works.get(topology)
+        if work is None or interval["event_id"] not in run.zeros_s or not is_dealt_evenly(work):
             continue
-        latency_ms = _latency_ms(run, interval)
+        latencies = [
+            row
+            for row in run.latencies
+            if (row["event_id"], row["topology"]) == (interval["event_id"], interval["topology"])
+            and interval["start_s"] <= row["window_s"] <= interval["end_s"] - WINDOW_S
+            and row["mean_ms"] is not None
+        ]
+        tuples = sum(row["n"] for row in latencies)
         places = _places(run, interval, topology, work, costs)
-        if latency_ms is None or places is None or max(place.busy for place in places.values()) > MOST_BUSY:
-            continue
-        way = _mean_way(work, places)
-        if way is not None:
+        if tuples >= LEAST_TUPLES and places and (way := _mean_way(work, places)):
+            latency_ms = sum(row["n"] * row["mean_ms"] for row in latencies) / tuples
             rows.append(HopRow(latency_ms - way.ms, way.local, way.remote))
     return rows
-
-
-def _topology_of(run: RunSums, interval: Row) -> str | None:
-    ids = run.topology_ids
-    return ids.get(interval["topology"] or "") or (next(iter(ids.values())) if len(ids) == 1 else None)
-
-
-def _latency_ms(run: RunSums, interval: Row) -> float | None:
-    rows = [
-        row
-        for row in run.latencies
-        if (row["event_id"], row["topology"]) == (interval["event_id"], interval["topology"])
-        and interval["start_s"] <= row["window_s"] <= interval["end_s"] - WINDOW_S
-        and row["mean_ms"] is not None
-    ]
-    tuples = sum(row["n"] for row in rows)
-    return sum(row["n"] * row["mean_ms"] for row in rows) / tuples if tuples >= LEAST_TUPLES else None
 
 
 def _places(
     run: RunSums, interval: Row, topology: str, work: SimulatedTopology, costs: Costs
 ) -> dict[str, _Place] | None:
+    """Return the components by name; None if one is busy, or nothing is known of it."""
     zero_s = run.zeros_s[interval["event_id"]]
     begin_s, end_s = zero_s + interval["start_s"], zero_s + interval["end_s"]
     rows = [
@@ -109,24 +89,24 @@ def _places(
     for component in work.components:
         samples = [row for row in rows if row["component"] == component.name]
         placement = [row for row in placements if row["component"] == component.name]
-        executions = sum(float(row["executed"] or 0) for row in samples)
+        executed, emitted, transferred, busy_ms = (
+            sum(float(row[name] or 0) for row in samples)
+            for name in ("executed", "emitted", "transferred", "execute_ms")
+        )
         executors = len({row["first_task"] for row in placement})
         if component.kind == "spout":
-            emitted, transfers = (sum(float(row[name] or 0) for row in samples) for name in ("emitted", "transferred"))
             # Lines have no time of a spout's tuples: theirs is that of transferring them.
-            service_ms = costs.local_emit_ms * transfers / emitted if emitted else 0.0
+            ms = costs.local_emit_ms * transferred / emitted if emitted else 0.0
             rate = emitted / length_s
-            looks_ms = _looks_ms(work.spout_waits, rate / max(executors, 1), costs)
-            places[component.name] = _Place(rate, service_ms, looks_ms, 0.0, _tasks(placement))
-            continue
-        if not executions or not placement:
-            return None
-        busy_ms = sum(float(row["execute_ms"] or 0) for row in samples)
-        load = busy_ms / 1000 / length_s / executors
-        service_ms = busy_ms / executions
-        wait_ms = load / (1 - load) * (1 + component.cost_cv2) / 2 * service_ms if load < 1 else 0.0
-        wait_ms += _looks_ms(work.bolt_waits, executions / length_s / executors, costs)
-        places[component.name] = _Place(executions / length_s, service_ms, wait_ms, load, _tasks(placement))
+            ms += _looks_ms(work.spout_waits, rate / max(executors, 1), costs)
+        else:
+            load = busy_ms / 1000 / length_s / executors if executors else 1.0
+            if not executed or load > MOST_BUSY:
+                return None
+            service_ms, rate = busy_ms / executed, executed / length_s
+            wait_ms = load / (1 - load) * (1 + component.cost_cv2) / 2 * service_ms
+            ms = service_ms + (wait_ms + _looks_ms(work.bolt_waits, rate / executors, costs))
+        places[component.name] = _Place(rate, ms, Counter(row["slot"] for row in placement))
     return places
 
 
@@ -137,26 +117,19 @@ def _looks_ms(waits: Waits, rate: float, costs: Costs) -> float:
     return 1000 * float(mean_s)
 
 
-def _tasks(rows: Sequence[Row]) -> Mapping[str, int]:
-    return Counter(row["slot"] for row in rows)
-
-
-def _mean_way(work: SimulatedTopology, places: Mapping[str, _Place]) -> _Way | None:
-    """Return the way of the tuples that the sinks execute."""
+def _mean_way(work: SimulatedTopology, places: Mapping[str, _Place]) -> HopRow | None:
+    """Return the way of the tuples that the sinks execute, up to their execution."""
     levels = work.levels()
-    ways: dict[str, _Way] = {}
+    ways: dict[str, HopRow] = {}
     for name in sorted(levels, key=lambda name: levels[name]):
         place = places[name]
-        come = [(edge, places[edge.source].rate * edge.selectivity) for edge in work.edges if edge.target == name]
-        total = sum(rate for _, rate in come)
-        if not come:
-            ways[name] = _Way(place.service_ms + place.wait_ms)
-            continue
-        if total <= 0:
+        inputs = [(edge, places[edge.source].rate * edge.selectivity) for edge in work.edges if edge.target == name]
+        total = sum(rate for _, rate in inputs)
+        if inputs and total <= 0:
             return None
-        parts = [(rate / total, ways[edge.source], _remote_share(edge, work, places)) for edge, rate in come]
-        ways[name] = _Way(
-            sum(share * way.ms for share, way, _ in parts) + place.service_ms + place.wait_ms,
+        parts = [(rate / total, ways[edge.source], _remote_share(edge, work, places)) for edge, rate in inputs]
+        ways[name] = HopRow(
+            sum(share * way.ms for share, way, _ in parts) + place.ms,
             sum(share * (way.local + 1 - portion) for share, way, portion in parts),
             sum(share * (way.remote + portion) for share, way, portion in parts),
         )
@@ -165,17 +138,15 @@ def _mean_way(work: SimulatedTopology, places: Mapping[str, _Place]) -> _Way | N
     total = sum(places[name].rate for name in sinks)
     if total <= 0:
         return None
-    weights = {name: places[name].rate / total for name in sinks}
-    return _Way(
-        *(sum(w * getattr(ways[name], key) for name, w in weights.items()) for key in ("ms", "local", "remote"))
-    )
+    weights = [(places[name].rate / total, ways[name]) for name in sinks]
+    return HopRow(*(sum(share * getattr(way, key) for share, way in weights) for key in ("ms", "local", "remote")))
 
 
 def _remote_share(edge: EdgeWork, work: SimulatedTopology, places: Mapping[str, _Place]) -> float:
     """Return the share of deliveries on an edge that go to other workers; its sources' tasks emit alike."""
-    sources, targets = places[edge.source].tasks, places[edge.target].tasks
-    tasks = sum(targets.values())
+    sources: Mapping[str, int] = places[edge.source].tasks
+    targets = places[edge.target].tasks
     deliveries = sum(
         number * remote_shares(edge, work, {edge.target: targets.get(slot, 0)}) for slot, number in sources.items()
     ) / sum(sources.values())
-    return deliveries / tasks if edge.grouping == "all" else deliveries
+    return deliveries / sum(targets.values()) if edge.grouping == "all" else deliveries

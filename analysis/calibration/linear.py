@@ -4,7 +4,7 @@ out."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,9 +16,11 @@ from scipy.stats import t as student
 from scheduler_plugins.simulator.work import Costs
 
 Floats = NDArray[np.float64]
+Part = TypeVar("Part")  # what one run contributes to a fit
 CONFIDENCE = 0.95
 OWN_SHARE = 0.02  # of a column's variation that no other column explains: with less it cannot be separated from them
 LEAST_ROWS = 10
+NO_ROWS = "no run has the measurements that it takes"
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,6 @@ class Linear:
     y: Floats
     least_rows: int = LEAST_ROWS  # with fewer they say nothing
 
-    @classmethod
-    def joined(cls, parts: Sequence[Linear]) -> Linear:
-        first = parts[0]
-        x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
-        return cls(first.names, first.fixed, x, y, first.least_rows)
-
 
 @dataclass(frozen=True)
 class Solution:
@@ -61,27 +57,32 @@ class Solution:
     unknown: dict[str, str]  # why it has none
 
 
-def solve(linear: Linear) -> Solution:
-    """Solve; columns with too little information are taken at their default, the last of them first, as the first ones
-    matter most."""
-    values: dict[str, float] = {}
+def solve(parts: Sequence[Linear]) -> Solution:
+    """Solve all parts together; columns with too little information are taken at their default, the last of them first,
+    as the first ones matter most."""
+    names, fixed, least_rows = parts[0].names, parts[0].fixed, parts[0].least_rows
+    x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
     reasons: dict[str, str] = {}
-    indices, y = list(range(len(linear.names))), linear.y.copy()
+    indices = list(range(len(names)))
     while indices:
-        shares = [_own_share(linear.x[:, indices], place, linear.least_rows) for place in range(len(indices))]
+        shares = [_own_share(x[:, indices], place, least_rows) for place in range(len(indices))]
         place = max((place for place, share in enumerate(shares) if share < OWN_SHARE), default=-1)
         if place < 0:
             break
         column = indices.pop(place)
-        name, default = linear.names[column], linear.fixed[column]
-        names = [linear.names[other] for other in indices]
-        reasons[name] = _why_unknown(linear.x[:, column], shares[place], names, linear.least_rows)
-        y = y - linear.x[:, column] * (default or 0.0)
-    if indices:
-        scale = np.maximum(np.abs(linear.x[:, indices]).max(axis=0), 1e-12)
-        solution, _ = nnls(linear.x[:, indices] / scale, y)
-        values = {linear.names[column]: float(v) for column, v in zip(indices, solution / scale, strict=True)}
-    return Solution(values, reasons)
+        reason = f"only {len(y)} rows say anything"
+        if not x[:, column].any():
+            reason = "nothing of it happened in these runs"
+        elif len(y) >= least_rows:
+            others = ", ".join(names[other] for other in indices)
+            reason = f"cannot be told from {others} here ({100 * shares[place]:.1f} % of it is its own)"
+        reasons[names[column]] = reason
+        y = y - x[:, column] * (fixed[column] or 0.0)
+    if not indices:
+        return Solution({}, reasons)
+    scale = np.maximum(np.abs(x[:, indices]).max(axis=0), 1e-12)
+    solution, _ = nnls(x[:, indices] / scale, y)
+    return Solution({names[column]: float(v) for column, v in zip(indices, solution / scale, strict=True)}, reasons)
 
 
 def _own_share(x: Floats, place: int, least_rows: int) -> float:
@@ -98,21 +99,15 @@ def _own_share(x: Floats, place: int, least_rows: int) -> float:
     return float(rest @ rest) / size
 
 
-def _why_unknown(column: Floats, share: float, others: Sequence[str], least_rows: int) -> str:
-    if not column.any():
-        return "nothing of it happened in these runs"
-    if len(column) < least_rows:
-        return f"only {len(column)} rows say anything"
-    return f"cannot be told from {', '.join(others)} here ({100 * share:.1f} % of it is its own)"
-
-
-def jackknife(runs: int, fit: Callable[[Sequence[int]], float | None]) -> tuple[float | None, float | None]:
+def jackknife(
+    parts: Sequence[Part], fit: Callable[[Sequence[Part]], float | None]
+) -> tuple[float | None, float | None]:
     """Return the interval of the fit of all runs, from the fits of all but one; None if there is none."""
+    runs = len(parts)
     if runs < 2:
         return None, None
-    center = fit(range(runs))
-    parts = [fit([other for other in range(runs) if other != place]) for place in range(runs)]
-    numbers = np.array([part for part in parts if part is not None])
+    center = fit(parts)
+    numbers = np.array([n for i in range(runs) if (n := fit([*parts[:i], *parts[i + 1 :]])) is not None])
     if center is None or len(numbers) < runs:
         return None, None
     error = math.sqrt((runs - 1) / runs * float(((numbers - numbers.mean()) ** 2).sum()))
@@ -122,43 +117,30 @@ def jackknife(runs: int, fit: Callable[[Sequence[int]], float | None]) -> tuple[
     return max(0.0, center - half), center + half
 
 
-def linear_estimates(parts: Sequence[Linear], default: Costs, wanted: Sequence[str]) -> list[CostEstimate]:
-    """Return estimates; `parts`: one a run."""
-    parts = [part for part in parts if len(part.y)]
-    if not parts:
-        return [default_estimate(name, default, "no run has the measurements that it takes") for name in wanted]
-    solution = solve(Linear.joined(parts))
-    estimates = []
-    for name in wanted:
-        if name in solution.unknown:
-            estimates.append(default_estimate(name, default, solution.unknown[name]))
-            continue
-
-        def value(chosen: Sequence[int], name: str = name) -> float | None:
-            return solve(Linear.joined([parts[place] for place in chosen])).values.get(name)
-
-        low, high = jackknife(len(parts), value)
-        estimates.append(CostEstimate(name, solution.values[name], getattr(default, name), low, high, len(parts)))
-    return estimates
-
-
-def default_estimate(name: str, default: Costs, why: str) -> CostEstimate:
-    return CostEstimate(name, None, getattr(default, name), None, None, 0, why)
-
-
-Part = TypeVar("Part")
-
-
 def estimate(
-    name: str, parts: Sequence[Part], value: Callable[[Sequence[Part]], float | None], default: Costs, why: str
+    name: str, parts: Sequence[Part], fit: Callable[[Sequence[Part]], float | None], default: Costs, why: str
 ) -> CostEstimate:
-    """Return a parameter as `value` gives it for all parts, one a run; if there is none, its default, for the reason
+    """Return a parameter as `fit` gives it for all parts, one a run; if there is none, its default, for the reason
     `why`."""
-
-    def of(places: Sequence[int]) -> float | None:
-        return value([parts[place] for place in places])
-
-    total = of(range(len(parts))) if parts else None
+    total = fit(parts) if parts else None
     if total is None:
-        return default_estimate(name, default, why)
-    return CostEstimate(name, total, getattr(default, name), *jackknife(len(parts), of), len(parts))
+        return CostEstimate(name, None, getattr(default, name), None, None, 0, why)
+    return CostEstimate(name, total, getattr(default, name), *jackknife(parts, fit), len(parts))
+
+
+def linear_estimates(
+    parts: Sequence[Linear], default: Costs, wanted: Iterable[str], why: str = NO_ROWS
+) -> list[CostEstimate]:
+    """Return estimates; `parts`: one a run; `why`: the reason if none has a row."""
+    parts = [part for part in parts if len(part.y)]
+    reasons = solve(parts).unknown if parts else {}
+
+    def coefficient(name: str) -> Callable[[Sequence[Linear]], float | None]:
+        return lambda some: solve(some).values.get(name)
+
+    return [estimate(name, parts, coefficient(name), default, reasons.get(name, why)) for name in wanted]
+
+
+def pooled(parts: Sequence[tuple[float, float]]) -> float:
+    """Return the mean over all runs, of each its sum and number; never below 0."""
+    return max(0.0, sum(total for total, _ in parts) / sum(number for _, number in parts))

@@ -3,10 +3,10 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.calibration.sums import Span
 from analysis.record.small_tables import Row
 
 LATEST_START_S = 120.0  # after its order
@@ -17,13 +17,25 @@ JOINS_S = 15.0  # until a supervisor that has started is at rest
 
 
 @dataclass(frozen=True)
+class Span:
+    """A stretch of time on a machine of a run, in epoch seconds."""
+
+    run_id: str
+    machine: str
+    from_s: float
+    until_s: float
+
+    def touches(self, from_s: float, until_s: float) -> bool:
+        return self.from_s < until_s and from_s < self.until_s
+
+
+@dataclass(frozen=True)
 class Order:
     """Workers are to start from `t_s` on: an assignment of a topology, by its id."""
 
     run_id: str
     topology: str
     t_s: float
-    is_first: bool
 
 
 @dataclass(frozen=True)
@@ -51,11 +63,6 @@ class StartGroup:
         """Return the time from the order until all of them work: their cost in it decides how long it is."""
         return Span(self.run_id, self.machine, self.order_s, self.end_s)
 
-    @property
-    def unrest(self) -> Span:
-        """Return the time in which the machine's CPU is not that of workers at rest."""
-        return Span(self.run_id, self.machine, self.order_s, self.end_s + SETTLE_S)
-
 
 @dataclass(frozen=True)
 class Join:
@@ -82,53 +89,54 @@ def orders(
     decision_times = {(row["run_id"], row["decision_id"]): row["t_s"] for row in events if row["kind"] == "decision"}
     result = []
     for event in events:
-        for topology in _concerned(event, topology_ids):
-            key = (event["run_id"], topology)
-            if event["kind"] == "topology_submitted":
-                result.append(Order(*key, placement_times.get(key) or event["t_s"], True))
-            elif event["kind"] == "applied" and event["ok"] and _was_asked_of_storm(event, decision_times):
-                result.append(Order(*key, event["t_s"], False))
+        run_id, t_s = event["run_id"], event["t_s"]
+        decided_s = decision_times.get((run_id, event["decision_id"]))
+        # A decision that moves nothing, or is for another machine, is applied at once: Storm does not act.
+        is_applied = event["kind"] == "applied" and event["ok"] and (decided_s is None or t_s > decided_s)
+        if event["kind"] != "topology_submitted" and not is_applied:
+            continue
+        # Lines of a run with only one topology do not name it.
+        names = [event["topology"]] if event["topology"] else list(event["topologies"] or ())
+        for (of_run, name), topology in topology_ids.items():
+            if of_run == run_id and (not names or name in names):
+                placed_s = None if is_applied else placement_times.get((run_id, topology))
+                result.append(Order(run_id, topology, placed_s or t_s))
     return sorted(result, key=lambda order: (order.run_id, order.t_s))
 
 
-def _was_asked_of_storm(event: Row, decided: Mapping[tuple[str, str], float]) -> bool:
-    """Return whether Storm had to act: a decision that moves nothing, or is for another machine, is applied at once."""
-    decided_s = decided.get((event["run_id"], event["decision_id"]))
-    return decided_s is None or bool(event["t_s"] > decided_s)
-
-
-def _concerned(event: Row, topology_ids: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    """Yield the topologies of an event; lines of a run with only one do not name it."""
-    names = [event["topology"]] if event["topology"] else list(event["topologies"] or ())
-    for (run_id, name), topology in topology_ids.items():
-        if run_id == event["run_id"] and (not names or name in names):
-            yield topology
-
-
-def start_groups(found_orders: Sequence[Order], processes: Sequence[Row]) -> list[StartGroup]:
+def start_groups(orders: Sequence[Order], processes: Sequence[Row]) -> list[StartGroup]:
     """Group processes by their orders; those without an order, such as after a crash, are left out."""
-    groups: dict[tuple[Order, str], list[Row]] = {}
+    by_order: dict[tuple[Order, str], list[Row]] = defaultdict(list)
     for process in processes:
         candidates = [
             order
-            for order in found_orders
+            for order in orders
             if (order.run_id, order.topology) == (process["run_id"], process["topology"])
             and -EARLY_S <= process["begun_s"] - order.t_s <= LATEST_START_S
         ]
         if candidates:
-            groups.setdefault((candidates[-1], process["machine"]), []).append(process)
-    return [_group(order, machine, group_processes, processes) for (order, machine), group_processes in groups.items()]
-
-
-def _group(order: Order, machine: str, started: Sequence[Row], processes: Sequence[Row]) -> StartGroup:
-    count = sum(any(_was_there(other, process, order) for other in processes) for process in started)
-    elapsed_s = max(process["begun_s"] for process in started) - order.t_s
-    is_first = not any(
-        all(other[name] == started[0][name] for name in ("run_id", "topology", "machine"))
-        and other["begun_s"] < order.t_s - EARLY_S
-        for other in processes
-    )
-    return StartGroup(order.run_id, machine, order.t_s, len(started), count, max(elapsed_s, 0.0), is_first)
+            by_order[candidates[-1], process["machine"]].append(process)
+    groups = []
+    for (order, machine), started in by_order.items():
+        same_machine = [
+            row
+            for row in processes
+            if (row["run_id"], row["topology"], row["machine"]) == (order.run_id, order.topology, machine)
+        ]
+        earlier = [row for row in same_machine if row["begun_s"] < order.t_s]
+        restarted = sum(
+            any(
+                row["port"] == process["port"] and row["pid"] != process["pid"]
+                and row["last_s"] >= order.t_s - GOES_ON_S
+                for row in earlier
+            )
+            for process in started
+        )  # fmt: skip
+        elapsed_s = max(process["begun_s"] for process in started) - order.t_s
+        is_first = not any(row["begun_s"] < order.t_s - EARLY_S for row in earlier)
+        sizes = (len(started), restarted, max(elapsed_s, 0.0))
+        groups.append(StartGroup(order.run_id, machine, order.t_s, *sizes, is_first))
+    return groups
 
 
 def merge(groups: Iterable[StartGroup]) -> list[StartGroup]:
@@ -139,18 +147,14 @@ def merge(groups: Iterable[StartGroup]) -> list[StartGroup]:
         last = merged[-1] if merged else None
         if last is None or (last.run_id, last.machine) != (group.run_id, group.machine) or group.order_s >= last.end_s:
             merged.append(group)
-        else:
-            merged[-1] = _joined(last, group)
+            continue
+        is_alike = last.is_first == group.is_first and bool(last.restarted) == bool(group.restarted)
+        merged[-1] = replace(
+            last, number=last.number + group.number, restarted=last.restarted + group.restarted,
+            elapsed_s=max(last.end_s, group.end_s) - last.order_s,
+            is_at_once=last.is_at_once and is_alike and group.order_s - last.order_s <= EARLY_S,
+        )  # fmt: skip
     return merged
-
-
-def _joined(a: StartGroup, b: StartGroup) -> StartGroup:
-    is_alike = a.is_first == b.is_first and bool(a.restarted) == bool(b.restarted)
-    return replace(
-        a, number=a.number + b.number, restarted=a.restarted + b.restarted,
-        elapsed_s=max(a.end_s, b.end_s) - a.order_s,
-        is_at_once=a.is_at_once and is_alike and b.order_s - a.order_s <= EARLY_S,
-    )  # fmt: skip
 
 
 def joins(phases: Iterable[Row], events: Iterable[Row], groups: Sequence[StartGroup]) -> list[Join]:
@@ -158,36 +162,28 @@ def joins(phases: Iterable[Row], events: Iterable[Row], groups: Sequence[StartGr
     begins = [(row["run_id"], row["start_s"]) for row in phases if row["phase"] == "join"]
     result = []
     for event in events:
-        start_times = [start_s for run_id, start_s in begins if run_id == event["run_id"] and start_s <= event["t_s"]]
-        if event["kind"] == "machines_joined" and start_times:
-            result += [_join(event, machine, max(start_times), groups) for machine in event["machines"] or ()]
+        run_id, t_s = event["run_id"], event["t_s"]
+        start_times = [start_s for of_run, start_s in begins if of_run == run_id and start_s <= t_s]
+        if event["kind"] != "machines_joined" or not start_times:
+            continue
+        begin_s = max(start_times)
+        rest_s = max(t_s, begin_s + JOINS_S)
+        for machine in event["machines"] or ():
+            later = [g for g in groups if (g.run_id, g.machine) == (run_id, machine) and g.order_s >= begin_s]
+            first = min(later, key=lambda group: group.order_s, default=None)
+            if first is None or first.order_s > rest_s:
+                result.append(Join(run_id, machine, begin_s, rest_s, 0))
+            else:
+                result.append(Join(run_id, machine, begin_s, max(rest_s, first.end_s), first.number))
     return result
 
 
-def _join(event: Row, machine: str, begin_s: float, groups: Sequence[StartGroup]) -> Join:
-    machine_groups = [group for group in groups if (group.run_id, group.machine) == (event["run_id"], machine)]
-    first = min(
-        (group for group in machine_groups if group.order_s >= begin_s), key=lambda group: group.order_s, default=None
-    )
-    rest_s = max(event["t_s"], begin_s + JOINS_S)
-    if first is None or first.order_s > rest_s:
-        return Join(event["run_id"], machine, begin_s, rest_s, 0)
-    return Join(event["run_id"], machine, begin_s, max(rest_s, first.end_s), first.number)
-
-
-def _was_there(other: Row, process: Row, order: Order) -> bool:
-    same_slot = all(other[name] == process[name] for name in ("run_id", "topology", "machine", "port"))
-    return (
-        same_slot
-        and other["begun_s"] < order.t_s
-        and other["last_s"] >= order.t_s - GOES_ON_S
-        and other["pid"] != process["pid"]
-    )
-
-
-def overlaps(groups: Sequence[StartGroup], joined: Sequence[Join]) -> Mapping[str, list[Span]]:
-    """Return by machine the spans of one run in which workers or a supervisor start."""
-    spans: dict[str, list[Span]] = {}
-    for span in (*(group.unrest for group in groups), *(join.span for join in joined)):
-        spans.setdefault(span.machine, []).append(span)
+def overlaps(groups: Sequence[StartGroup], joins: Sequence[Join]) -> Mapping[str, list[Span]]:
+    """Return by machine the spans of one run in which its CPU is not that of workers at rest: workers or a supervisor
+    start."""
+    spans: dict[str, list[Span]] = defaultdict(list)
+    for group in groups:
+        spans[group.machine].append(replace(group.span, until_s=group.end_s + SETTLE_S))
+    for join in joins:
+        spans[join.machine].append(join.span)
     return spans

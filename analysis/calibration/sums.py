@@ -1,4 +1,4 @@
-"""The sums that the fit of the simulator's costs needs: by run, worker, component and window, made by Spark.
+"""The input of the fit from one series: starts of workers, and sums by run, worker, component and window, by Spark.
 
 A run has at most about MOST_WINDOWS windows, so the data in this process does not grow with its length.
 """
@@ -6,15 +6,19 @@ A run has at most about MOST_WINDOWS windows, so the data in this process does n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from analysis.calibration import starts
+from analysis.calibration.starts import Join, Span, StartGroup
 from analysis.record.sample_views import view
 from analysis.record.small_tables import Row, frame_of_rows
+from scheduler_plugins.simulator.work import SimulatedTopology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,19 +27,98 @@ SHORTEST_WINDOW_S, MOST_WINDOWS = 10, 100
 SECOND = (0.9, 1.1)  # lengths of lines that are of one second
 SATURATED = (0.95, 1.1)  # share of a second that an executor was busy which never waits
 PROCESS = ("run_id", "topology", "machine", "port", "pid")
+Works = Mapping[tuple[str, str], SimulatedTopology]
+"""By run and the topology's name: what its components do to a tuple."""
 
 
 @dataclass(frozen=True)
-class Span:
-    """A stretch of time on a machine of a run, in epoch seconds."""
+class RunSums:
+    """The data of one run; topologies by their ids. `works`: of topologies whose components' costs are stated, except
+    those with ackers, which the fit leaves out. `window_s`: length of the windows of `activity` and `machine_cpu`;
+    `begun_s`: of processes, by topology, machine, port and id. `*_of_spans`: of starts and joins."""
 
-    run_id: str
-    machine: str
-    from_s: float
-    until_s: float
+    run_id: str  # with its series, so that it is unique
+    works: Mapping[str, SimulatedTopology]
+    activity: tuple[Row, ...]
+    machine_cpu: tuple[Row, ...]
+    starts: tuple[StartGroup, ...]
+    joins: tuple[Join, ...]
+    cpu_of_spans: Mapping[Span, float]
+    tuples_of_spans: tuple[tuple[Span, Row], ...]
+    speeds: tuple[Row, ...]
+    cores: Mapping[str, float]  # of each machine, if known
+    latencies: tuple[Row, ...]
+    intervals: tuple[Row, ...]
+    zeros_s: Mapping[str, float]  # of events
+    settled: tuple[Row, ...]
+    topology_ids: Mapping[str, str]  # by name
+    window_s: float
+    begun_s: Mapping[tuple[str, str, int, int], float]
 
-    def touches(self, from_s: float, until_s: float) -> bool:
-        return self.from_s < until_s and from_s < self.until_s
+
+def collect(
+    spark: SparkSession, stored: Callable[[str], DataFrame], small: Callable[[str], list[Row]], works: Works, label: str
+) -> list[RunSums]:
+    """Return the data of complete runs. `stored`: a table as Spark reads it; `small`: rows of a small one."""
+    lines, samples, placements = stored("worker_lines"), stored("machine_samples"), stored("placements")
+    length_s, processes = window_s(small("zeros")), processes_in(lines)
+    ids = {(row["run_id"], row["topology"]): row["topology_id"] for row in small("topologies") if row["topology_id"]}
+    groups = starts.merge(
+        starts.start_groups(starts.orders(small("events"), _first_rounds(placements), ids), processes)
+    )
+    joins = starts.joins(small("phases"), small("events"), groups)
+    spans = [*(group.span for group in groups), *(join.span for join in joins)]
+    cpu = cpu_in_spans(spark, samples, spans) if spans else {}
+    tuples = tuples_in_spans(spark, lines, spans) if spans else []
+    by_run: dict[str, dict[str, list[Row]]] = {}
+    for name, rows in {
+        "activity": with_executors(activity(lines, length_s), executors(placements), processes),
+        "machine_cpu": machine_cpu(samples, length_s),
+        "speeds": speeds(lines),
+        **{name: small(name) for name in ("latency", "intervals", "scale_events", "settled", "machines")},
+    }.items():
+        by_run[name] = defaultdict(list)
+        for row in rows:
+            by_run[name][row["run_id"]].append(row)
+    return [
+        RunSums(
+            run_id=f"{label} {run_id}",
+            works={
+                ids[key]: work for key, work in works.items() if key[0] == run_id and key in ids and work.acking is None
+            },
+            activity=tuple(by_run["activity"][run_id]),
+            machine_cpu=tuple(by_run["machine_cpu"][run_id]),
+            starts=tuple(group for group in groups if group.run_id == run_id),
+            joins=tuple(join for join in joins if join.run_id == run_id),
+            cpu_of_spans={span: value for span, value in cpu.items() if span.run_id == run_id},
+            tuples_of_spans=tuple(each for each in tuples if each[0].run_id == run_id),
+            speeds=tuple(by_run["speeds"][run_id]),
+            cores={row["machine"]: row["cores"] for row in by_run["machines"][run_id] if row["cores"] is not None},
+            latencies=tuple(by_run["latency"][run_id]),
+            intervals=tuple(by_run["intervals"][run_id]),
+            zeros_s={row["event_id"]: row["zero_s"] for row in by_run["scale_events"][run_id]},
+            settled=tuple(by_run["settled"][run_id]),
+            topology_ids={name: topology for (run, name), topology in ids.items() if run == run_id},
+            window_s=float(length_s),
+            begun_s={
+                (row["topology"], row["machine"], row["port"], row["pid"]): row["begun_s"]
+                for row in processes
+                if row["run_id"] == run_id
+            },
+        )
+        for run_id in (row["run_id"] for row in small("runs") if row["status"] == "complete")
+    ]
+
+
+def _first_rounds(placements: DataFrame) -> list[Row]:
+    """Return when each topology was placed first: the last round before which none of it had a slot."""
+    rounds = placements.groupBy("run_id", "topology", "t_s").agg(f.count("slot").alias("placed"))
+    placed_from = f.min(f.when(f.col("placed") > 0, f.col("t_s"))).alias("placed_from_s")
+    first = rounds.groupBy("run_id", "topology").agg(placed_from)
+    before = rounds.join(first, ["run_id", "topology"], how="inner").where(
+        (f.col("placed") == 0) & (f.col("t_s") < f.col("placed_from_s"))
+    )
+    return _rows(before.groupBy("run_id", "topology").agg(f.max("t_s").alias("placed_s")))
 
 
 def window_s(zeros: Iterable[Row]) -> int:
@@ -47,8 +130,7 @@ def window_s(zeros: Iterable[Row]) -> int:
 def activity(lines: DataFrame, length_s: int) -> list[Row]:
     """Return the activity of each component in each process of a worker, window by window.
 
-    `worker_s`: seconds that its lines cover; `task_s`: the same, summed over its tasks. Columns that begin with
-    `timed_` are of lines that know their CPU time.
+    `worker_s`: seconds that its lines cover. Columns that begin with `timed_` are of lines that know their CPU time.
     """
     has_cpu = f.col("cpu_ms").isNotNull()
     sums = (
@@ -56,13 +138,11 @@ def activity(lines: DataFrame, length_s: int) -> list[Row]:
         .groupBy(*PROCESS, "component", _window(length_s))
         .agg(
             (f.sum("dt_s") / f.count_distinct("task")).alias("worker_s"),
-            f.sum("dt_s").alias("task_s"),
             f.count_distinct("task").alias("tasks"),
             f.sum("executed").alias("executed"),
             f.sum("emitted").alias("emitted"),
             f.sum("transferred").alias("transferred"),
             f.sum("execute_ms").alias("execute_ms"),
-            f.sum(f.col("queue") * f.col("dt_s")).alias("queue_s"),
             f.sum("cpu_ms").alias("cpu_ms"),
             f.sum(f.when(has_cpu, f.col("dt_s"))).alias("timed_s"),
             f.sum(f.when(has_cpu, f.col("executed"))).alias("timed_executed"),
@@ -112,7 +192,7 @@ def machine_cpu(samples: DataFrame, length_s: int) -> list[Row]:
     return _rows(samples_with_cpu.groupBy("run_id", "machine", _window(length_s)).agg(cpu_s, seconds))
 
 
-def processes(lines: DataFrame) -> list[Row]:
+def processes_in(lines: DataFrame) -> list[Row]:
     """Return every process of a worker: when its lines begin and end."""
     valid_lines = lines.where(f.col("damaged_text").isNull())
     begin = f.min(f.col("t_s") - f.col("dt_s")).alias("begun_s")
@@ -121,31 +201,19 @@ def processes(lines: DataFrame) -> list[Row]:
 
 def cpu_in_spans(spark: SparkSession, samples: DataFrame, spans: Sequence[Span]) -> dict[Span, float]:
     """Return CPU seconds that the machine used in each span; a span that no line touches is left out."""
-    numbered = _span_frame(spark, spans)
-    overlap_s = _overlap_s(f.col("t_s") - f.col("dt_s"), f.col("t_s"))
-    sums = (
-        samples.where(f.col("cpu_cores").isNotNull())
-        .join(f.broadcast(numbered), ["run_id", "machine"], how="inner")
-        .where(overlap_s > 0)
-        .groupBy("number")
-        .agg(f.sum(f.col("cpu_cores") * overlap_s).alias("cpu_s"))
-    )
+    touching = _in_spans(spark, samples.where(f.col("cpu_cores").isNotNull()), spans)
+    sums = touching.groupBy("number").agg(f.sum(f.col("cpu_cores") * f.col("overlap_s")).alias("cpu_s"))
     return {spans[row["number"]]: row["cpu_s"] for row in _rows(sums)}
 
 
 def tuples_in_spans(spark: SparkSession, lines: DataFrame, spans: Sequence[Span]) -> list[tuple[Span, Row]]:
     """Return the activity of components on the machine in each span, and the seconds that its workers' lines cover."""
-    numbered = _span_frame(spark, spans)
-    overlap_s = _overlap_s(f.col("t_s") - f.col("dt_s"), f.col("t_s"))
-    share = overlap_s / f.col("dt_s")
+    share = f.col("overlap_s") / f.col("dt_s")
     sums = (
-        view(lines, "task_samples", ("pid",))
-        .where(f.col("dt_s") > 0)
-        .join(f.broadcast(numbered), ["run_id", "machine"], how="inner")
-        .where(overlap_s > 0)
+        _in_spans(spark, view(lines, "task_samples", ("pid",)).where(f.col("dt_s") > 0), spans)
         .groupBy("number", "run_id", "topology", "machine", "port", "pid", "component")
         .agg(
-            (f.sum(overlap_s) / f.count_distinct("task")).alias("worker_s"),
+            (f.sum("overlap_s") / f.count_distinct("task")).alias("worker_s"),
             f.count_distinct("task").alias("tasks"),
             *(f.sum(f.col(name) * share).alias(name) for name in ("executed", "emitted", "transferred")),
         )
@@ -188,15 +256,15 @@ def _window(length_s: int) -> Column:
     return (f.floor((f.col("t_s") - f.col("dt_s") / 2) / length_s) * length_s).alias("window_s")
 
 
-def _overlap_s(begin_s: Column, end_s: Column) -> Column:
-    return f.greatest(f.lit(0.0), f.least(end_s, f.col("until_s")) - f.greatest(begin_s, f.col("from_s")))
-
-
-def _span_frame(spark: SparkSession, spans: Sequence[Span]) -> DataFrame:
+def _in_spans(spark: SparkSession, lines: DataFrame, spans: Sequence[Span]) -> DataFrame:
+    """Return the lines that touch each span, with its number and `overlap_s`."""
     rows = [(each.run_id, each.machine, each.from_s, each.until_s, number) for number, each in enumerate(spans)]
-    return frame_of_rows(spark, rows, "run_id string, machine string, from_s double, until_s double, number int")
+    numbered = frame_of_rows(spark, rows, "run_id string, machine string, from_s double, until_s double, number int")
+    begin_s = f.greatest(f.col("t_s") - f.col("dt_s"), f.col("from_s"))
+    overlap_s = f.greatest(f.lit(0.0), f.least(f.col("t_s"), f.col("until_s")) - begin_s)
+    joined = lines.join(f.broadcast(numbered), ["run_id", "machine"], how="inner")
+    return joined.withColumn("overlap_s", overlap_s).where(f.col("overlap_s") > 0)
 
 
-def _rows(found: DataFrame) -> list[Row]:
-    rows: list[Mapping[str, Any]] = [row.asDict() for row in found.collect()]
-    return [dict(row) for row in rows]
+def _rows(frame: DataFrame) -> list[Row]:
+    return [row.asDict() for row in frame.collect()]

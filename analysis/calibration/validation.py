@@ -11,9 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from math import isclose
 from pathlib import Path
 from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from analysis.calibration.fit import as_costs
 from analysis.calibration.judgement import CLEARLY, ErrorSummary, SeriesErrors, summaries
@@ -26,7 +29,7 @@ from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import Row
 from scheduler_plugins.simulator import model_sha256
 
-VERSION, KNOWN_VERSIONS = 3, (1, 2, 3)  # 1: errors by variant, no model; 2: of a validity the first ten fields
+VERSION = 3
 COSTS_FILE, ERRORS_FILE = "costs.yaml", "errors.json"
 SHIPPED = Path(__file__).with_name("shipped")
 FOLDER = "calibration"  # of a folder of results, with a folder a calibration
@@ -41,7 +44,11 @@ class SeriesName:
     runs: int
 
     def __str__(self) -> str:
-        return f"{self.experiment} ({self.runs} run{'s' if self.runs != 1 else ''})"
+        return f"{self.experiment} ({counted(self.runs)})"
+
+
+def counted(runs: int) -> str:
+    return f"{runs} run{'s' if runs != 1 else ''}"
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,7 @@ class Validation:
     """A calibration: its costs, and the distance of simulated runs from real ones. `made`: a date. `model`: the
     `model_sha256` then; empty: not on record."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
     made: str
     costs: Mapping[str, float]
     fitted_on: tuple[SeriesName, ...]
@@ -65,26 +73,18 @@ class Validation:
     @classmethod
     def of_document(cls, document: Mapping[str, Any], path: Path) -> Validation:
         """Parse a document. Raises RecordError if it is not valid."""
+        fields = dict(document)
+        if (version := fields.pop("v", None)) != VERSION:
+            raise RecordError(f"{path}: v is {version!r}; allowed is {VERSION}")
         try:
-            if document["v"] not in KNOWN_VERSIONS:
-                raise RecordError(f"{path}: v is {document['v']!r}; known are {KNOWN_VERSIONS}")
-            return cls(
-                made=document["made"],
-                costs=dict(document["costs"]),
-                fitted_on=tuple(SeriesName(**each) for each in document["fitted_on"]),
-                judged_on=tuple(SeriesName(**each) for each in document["judged_on"]),
-                errors=tuple(ErrorSummary(**each) for each in document["errors"]),
-                rankings=tuple(document["rankings"]),
-                validity=Validity(**{name: _ends(value) for name, value in document["validity"].items()}),
-                estimates=tuple(document["estimates"]),
-                model=document.get("model", ""),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"{path}: is no document of a calibration: {error!r}") from error
+            return _adapter().validate_python(fields)
+        except ValidationError as error:
+            raise RecordError(f"{path}: is no document of a calibration: {error.errors()[0]}") from error
 
 
-def _ends(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+@cache
+def _adapter() -> TypeAdapter[Validation]:
+    return TypeAdapter(Validation)
 
 
 def validation_of(
@@ -123,20 +123,15 @@ def costs_text(validation: Validation) -> str:
     lines = [f"# Costs of the testbed `simulated`, {origin}; see {PAGE}.",
              f'# barograph run … --testbed simulated --option "costs=$(cat {COSTS_FILE})"']  # fmt: skip
     for each in validation.estimates:
-        value = each["default"] if each["value"] is None else each["value"]
-        lines.append(f"{each['name']}: {value:.6g}  # {_rests_on(each)}")
+        value, basis = each["default"] if each["value"] is None else each["value"], str(each["why"])
+        if each["value"] is None:
+            basis = f"default: {basis}"
+        elif each["runs"]:
+            basis = f"{counted(each['runs'])}, no interval"
+            if each["low"] is not None:
+                basis = f"{each['low']:.3g} to {each['high']:.3g} (95 %), {counted(each['runs'])}"
+        lines.append(f"{each['name']}: {value:.6g}  # {basis}")
     return "\n".join(lines) + "\n"
-
-
-def _rests_on(estimate: Mapping[str, Any]) -> str:
-    if estimate["value"] is None:
-        return f"default: {estimate['why']}"
-    if not estimate["runs"]:
-        return str(estimate["why"])
-    runs = f"{estimate['runs']} run{'s' if estimate['runs'] != 1 else ''}"
-    if estimate["low"] is None:
-        return f"{runs}, no interval"
-    return f"{estimate['low']:.3g} to {estimate['high']:.3g} (95 %), {runs}"
 
 
 def known_validations(folders: Iterable[Path]) -> Iterator[Validation]:
@@ -153,14 +148,16 @@ def known_validations(folders: Iterable[Path]) -> Iterator[Validation]:
 def find_validations(costs: Mapping[str, float], folders: Iterable[Path]) -> list[Validation]:
     """Return all judged calibrations of exactly these costs, the newest first; if there is none, one that was not
     judged."""
-    fitting = [each for each in known_validations(folders) if _are_same(costs, each.costs)]
+
+    def are_same(other: Mapping[str, float]) -> bool:
+        """Compare in the precision of a file of costs: six digits."""
+        return costs.keys() == other.keys() and all(
+            isclose(costs[name], other[name], rel_tol=1e-5, abs_tol=1e-9) for name in costs
+        )
+
+    fitting = [each for each in known_validations(folders) if are_same(each.costs)]
     result = sorted((each for each in fitting if each.judged_on), key=lambda each: each.made, reverse=True)
     return result or fitting[:1]
-
-
-def _are_same(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
-    """Return whether costs are equal in the precision of a file of costs: six digits."""
-    return a.keys() == b.keys() and all(isclose(a[name], b[name], rel_tol=1e-5, abs_tol=1e-9) for name in a)
 
 
 def folders_beside(series_dir: Path) -> tuple[Path, ...]:
@@ -244,9 +241,8 @@ def _judged_text(validation: Validation, model: str) -> str:
 
 def _series_words(series: Sequence[SeriesName]) -> str:
     """Return `stela/star, stela/linear (4 runs)`."""
-    runs = sum(each.runs for each in series)
     names = ", ".join(dict.fromkeys(each.experiment for each in series))
-    return f"{names} ({runs} run{'s' if runs != 1 else ''})" if series else ""
+    return f"{names} ({counted(sum(each.runs for each in series))})" if series else ""
 
 
 def _error_texts(validation: Validation) -> Iterator[str]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields, replace
 from math import ceil, floor, inf
 from typing import Any
 
+from pydantic import ConfigDict
+
 from analysis.numerals import number
 from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import Row
@@ -30,6 +32,7 @@ Range = tuple[float, float]
 class Validity:
     """The range of one experiment, or of all that costs were judged on. Ranges are from least to most."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
     topologies: tuple[str, ...] = ()
     machine_types: tuple[str, ...] = ()
     scales: Range | None = None
@@ -96,15 +99,20 @@ def validity_of(experiment: Experiment, periods: Mapping[str, float]) -> Validit
     """Return the range of an experiment as a run has it on record, with today's templates of topologies. `periods`: of
     its simulation, by PERIODS."""
     testbed, durations, events = experiment.testbed, experiment.durations, experiment.events
+    before = experiment.machines.before
+    # The fewest and the most machines at any time, whatever joins and leaves in between.
+    counts = [machines_at_end(before, events[:number]) for number in range(len(events) + 1)]
+    machines = [float(count) for count in (*counts, *(experiment.machines.limits or ()))]
     validity = Validity(
         machine_types=(testbed.machine_type,),
         scales=_one(testbed.scale),
-        machines=_machines(experiment),
-        events=tuple(sorted(set(map(_event_word, events)))),
-        policies=tuple(sorted(set(map(_policy_words, experiment.variants)))),
+        machines=(min(machines), max(machines)),
+        events=_words(map(_event_word, events)),
+        policies=_words(map(_policy_words, experiment.variants)),
         bandwidths=_one(testbed.bandwidth_mbit),
         joining=(testbed.joining,),
-        watches_s=_whole_seconds(durations.after_floor_s, durations.horizon_s),
+        # In whole seconds: a run that is watched for 150 s by its file ends some milliseconds later.
+        watches_s=(float(floor(durations.after_floor_s)), float(ceil(durations.horizon_s))),
         side_by_side=_one(len(experiment.every_topology())),
         changes=_one(len(events)),
         periods=tuple(f"{name} {periods[name]:g}" for name in PERIODS if name in periods),
@@ -112,8 +120,8 @@ def validity_of(experiment: Experiment, periods: Mapping[str, float]) -> Validit
     for variant in experiment.variants:
         tasks = 0
         for topology in experiment.topologies_of(variant):
-            topology_validity, of_topology = _of_topology(topology, experiment)
-            tasks += of_topology
+            topology_validity, topology_tasks = _of_topology(topology, experiment)
+            tasks += topology_tasks
             validity += topology_validity
         validity += Validity(tasks=_one(tasks) if tasks else None)
     return validity
@@ -123,17 +131,8 @@ def _one(value: float) -> Range:
     return float(value), float(value)
 
 
-def _whole_seconds(least: float, most: float) -> Range:
-    """Round to whole seconds: a run that is watched for 150 s by its file ends some milliseconds later."""
-    return float(floor(least)), float(ceil(most))
-
-
-def _machines(experiment: Experiment) -> Range:
-    """Return the fewest and the most machines at any time, whatever joins and leaves in between."""
-    before = experiment.machines.before
-    counts = [machines_at_end(before, experiment.events[:number]) for number in range(len(experiment.events) + 1)]
-    sizes = [*counts, *(experiment.machines.limits or ())]
-    return float(min(sizes)), float(max(sizes))
+def _words(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(words)))
 
 
 def _policy_words(variant: Variant) -> str:
@@ -146,40 +145,36 @@ def _of_topology(topology: TopologyChoice, experiment: Experiment) -> tuple[Vali
     """Return the range of a topology and its tasks. If it cannot be read any more, only its name is known."""
     file = topology.file
     events = [event for event in experiment.events if getattr(event, "topology", None) in (None, topology.name)]
-    base = Validity(
-        topologies=(file,), pairs=_pairs(file, {experiment.testbed.machine_type, *map(_event_word, events)})
-    )
+    partners = {experiment.testbed.machine_type, *map(_event_word, events)}
     try:
         record = work.topology_work(catalogue.render(file, topology.parameters, topology.overrides, topology.name))
     except TopologyError:
-        return replace(base, topologies=(f"{file} (which cannot be read)",)), 0
+        pairs = _words(f"{file}{PAIR}{partner}" for partner in partners)
+        return Validity(topologies=(f"{file} (which cannot be read)",), pairs=pairs), 0
     rates = [
         each.rate_per_s * factor
         for each in record.components
         if each.rate_per_s is not None
         for factor in _factors(events, each.name)
     ]
-    costly = tuple(sorted({each.cost_model for each in record.components if each.cost_model != "none"}))
-    offered = (min(rates), max(rates)) if rates else None
-    sources = {
-        "unthrottled" if each.rate_per_s is None else "paced" for each in record.components if each.kind == "spout"
-    }
-    acking = "none" if not record.ackers else "acked" if record.pending is None else "limited"
-    validity = base + Validity(
-        cost_models=costly or ("none",), pairs=_pairs(file, costly or ("none",)), rates_per_s=offered,
-        sources=tuple(sorted(sources)), acking=(acking,),
-        workers=_one(record.workers), queues=("any length" if record.buffer == inf else f"{record.buffer:.0f}",),
-        waits=tuple(sorted({_wait_words("spouts", record.spout_wait), _wait_words("bolts", record.bolt_wait)})),
-    )  # fmt: skip
+    cost_models = _words(each.cost_model for each in record.components if each.cost_model != "none") or ("none",)
+    spouts = [each for each in record.components if each.kind == "spout"]
+    waits = (("spouts", record.spout_wait), ("bolts", record.bolt_wait))
+    validity = Validity(
+        topologies=(file,),
+        cost_models=cost_models,
+        pairs=_words(f"{file}{PAIR}{partner}" for partner in {*partners, *cost_models}),
+        rates_per_s=(min(rates), max(rates)) if rates else None,
+        sources=_words("unthrottled" if each.rate_per_s is None else "paced" for each in spouts),
+        acking=("none" if not record.ackers else "acked" if record.pending is None else "limited",),
+        workers=_one(record.workers),
+        queues=("any length" if record.buffer == inf else f"{record.buffer:.0f}",),
+        waits=_words(
+            f"{name} look for {1000 * wait.spin_s:g} ms, then sleep {1000 * wait.sleep_s:g} ms at a time"
+            for name, wait in waits
+        ),
+    )
     return validity, sum(component.tasks for component in record.components)
-
-
-def _pairs(topology: str, others: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(f"{topology}{PAIR}{other}" for other in others))
-
-
-def _wait_words(components: str, wait: work.IdleWait) -> str:
-    return f"{components} look for {1000 * wait.spin_s:g} ms, then sleep {1000 * wait.sleep_s:g} ms at a time"
 
 
 UNKNOWN_TRACE = "trace of unknown rates"
@@ -219,38 +214,29 @@ def _trace_factors(event: Trace) -> Range | None:
 
 def outside(asked: Validity, validated: Validity) -> list[str]:
     """Return the parts of an experiment outside of the validated range: `topology star`, `80 machines (validated: 4 to
-    9)`."""
+    9)`; then pairs of a topology and an event, machine type or cost model that were validated, but not together."""
     texts, gaps = [], []
     for name, words in WORDS.items():
-        extras = [each for each in getattr(asked, name) if each not in _known_words(validated, name)]
-        if extras and not getattr(validated, name):
+        validated_words = getattr(validated, name)
+        extras = [each for each in getattr(asked, name) if each not in validated_words or each == UNKNOWN_TRACE]
+        if extras and not validated_words:
             gaps.append(words.strip(":"))
         elif extras:
-            texts.append(f"{words} {', '.join(extras)} (validated: {', '.join(getattr(validated, name))})")
+            texts.append(f"{words} {', '.join(extras)} (validated: {', '.join(validated_words)})")
     for name, unit in UNITS.items():
-        ends, known_ends = getattr(asked, name), getattr(validated, name)
-        if ends is not None and known_ends is None:
+        ends, validated_ends = getattr(asked, name), getattr(validated, name)
+        if ends is not None and validated_ends is None:
             gaps.append(unit)
-        elif ends is not None and (ends[0] < known_ends[0] or ends[1] > known_ends[1]):
-            texts.append(f"{_range(ends)} {unit} (validated: {_range(known_ends)})")
-    lines = [*texts, *_strange_pairs(asked, validated)]
-    return [*lines, f"of these nothing is on record: {', '.join(gaps)}"] if gaps else lines
-
-
-def _known_words(validated: Validity, name: str) -> set[str]:
-    return set(getattr(validated, name)) - {UNKNOWN_TRACE}
-
-
-def _strange_pairs(asked: Validity, validated: Validity) -> Iterator[str]:
-    """Yield pairs of a topology and an event, machine type or cost model that were validated, but not together."""
-    validated_names = _known_words(validated, "events") | {*validated.machine_types, *validated.cost_models}
-    for pair in asked.pairs if validated.pairs else ():  # otherwise the record is older than pairs are
+        elif ends is not None and (ends[0] < validated_ends[0] or ends[1] > validated_ends[1]):
+            texts.append(f"{_range(ends)} {unit} (validated: {_range(validated_ends)})")
+    validated_names = {*validated.events, *validated.machine_types, *validated.cost_models} - {UNKNOWN_TRACE}
+    for pair in asked.pairs:
         topology, _, other = pair.partition(PAIR)
         if topology in validated.topologies and other in validated_names and pair not in validated.pairs:
-            partners = [
-                each.removeprefix(topology + PAIR) for each in validated.pairs if each.startswith(topology + PAIR)
-            ]
-            yield f"{topology} with {other} (validated with: {', '.join(partners)})"
+            beginning = topology + PAIR
+            partners = [each.removeprefix(beginning) for each in validated.pairs if each.startswith(beginning)]
+            texts.append(f"{topology} with {other} (validated with: {', '.join(partners)})")
+    return [*texts, f"of these nothing is on record: {', '.join(gaps)}"] if gaps else texts
 
 
 def _range(ends: Range) -> str:

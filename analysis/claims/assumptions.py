@@ -4,18 +4,17 @@ baseline of a ratio of times take. Pure.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import Any
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 
 from analysis.claims import capacity
-from analysis.claims.ledger_rows import RunValue, SeriesConditions, percent_over, series_lengths
+from analysis.claims.rows import RunValue, SeriesConditions, series_lengths
 from analysis.claims.statements import RATIOS, Claim
 from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
 from analysis.metrics.definitions import CONVERGENCE, quantum
@@ -46,11 +45,6 @@ class Levels:
     stela: float | None = None
     is_bound: bool = False
 
-    @property
-    def gain(self) -> float:
-        """Return the greatest possible gain, in percent."""
-        return percent_over(self.most, self.before)
-
 
 def watch_s(claim: Claim, experiment: Experiment | None) -> tuple[float, float]:
     """Return floor and ceiling of the watch after the claim's event, in s; infinite if they are not on record."""
@@ -76,7 +70,14 @@ def levels_of(claim: Claim, experiment: Experiment, variant: str) -> Levels | No
         return None
     if variant_spec.policy in KEEP_EXECUTORS or isinstance(event, ScaleIn):
         return Levels(before, before)
-    return _levels_of_stela(topology, experiment.machines.before, event.machines, variant_spec.parameters)
+    try:
+        parameters = StelaParameters(**variant_spec.parameters)
+    except (TypeError, ValueError):
+        return None  # of another version
+    slots = capacity.new_executors(topology, experiment.machines.before, event.machines, parameters.slots)
+    best = capacity.best(topology, slots)
+    stela = capacity.throughput(topology, capacity.stela_executors(topology, slots, parameters))
+    return Levels(before, best.per_s, slots, stela, is_bound=best.executors is None)
 
 
 def offered_per_s(experiment: Experiment, variant: str) -> float | None:
@@ -96,24 +97,6 @@ def _template_of(experiment: Experiment, variant: Variant) -> str:
     """Return the input from which the variant's topology is rendered, as JSON: equal texts are equal topologies."""
     (topology,) = experiment.topologies_of(variant)
     return json.dumps([topology.file, topology.parameters, topology.overrides], sort_keys=True)
-
-
-def _levels_of_stela(
-    topology: capacity.TopologyCapacity, before: int, new: int, given: Mapping[str, Any]
-) -> Levels | None:
-    try:
-        parameters = StelaParameters(**given)
-    except (TypeError, ValueError):
-        return None  # of another version
-    slots = capacity.new_executors(topology, before, new, parameters.slots)
-    best = capacity.best(topology, slots)
-    return Levels(
-        capacity.throughput(topology, topology.initial),
-        best.per_s,
-        slots,
-        capacity.throughput(topology, capacity.stela_executors(topology, slots, parameters)),
-        is_bound=best.executors is None,
-    )
 
 
 @cache

@@ -1,16 +1,18 @@
 """Claims with one right answer: a computation (name -> function), by the code that schedules."""
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from math import comb
+from random import Random
 
-from analysis.claims.ledger_rows import DIFFERS, NOT_RUN, REPRODUCED, LedgerRow
-from analysis.claims.metis_call import NotComputed, crossing_beyond_bare_percent
+from analysis.claims.rows import DIFFERS, NOT_RUN, REPRODUCED, LedgerRow, percent_over
 from analysis.claims.statements import Claim
-from scheduler_plugins.model import Component, Edge, Executor, Topology
-from scheduler_plugins.policies import etp
+from scheduler_plugins.model import Component, Edge, Executor, Observation, ScaleEvent, Slot, Topology, WorkerMachine
+from scheduler_plugins.policies import bind, etp
+from scheduler_plugins.policies.partition import OBJECTIVES
 from scheduler_plugins.policies.scaling import executors_for_new_machines
 from scheduler_plugins.policies.stela import StelaParameters, assign_executors
+from scheduler_plugins.traffic import Pair, Traffic
 
 # SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. Rates that it does not
 # print (those of the others, and the input of the congested ones) are chosen so that exactly those are congested.
@@ -27,21 +29,14 @@ MACHINE_COUNT, DRAWS, BEST_COUNT = 8, 4, 2
 
 def ten_operators(room: frozenset[str] = frozenset()) -> Topology:
     """Return operators with one executor each; those in `room` have a task for one more."""
-    names = ["feed", *PROCESSING_RATES]
-    components = tuple(
-        _operator(name, number, 2 if name in room else 1) for number, name in zip(range(1, 99, 2), names, strict=False)
-    )
+    components = [Component("feed", "spout", (1,), (Executor(1, 1),), emitted_per_s=INPUT_RATES["1"])]
+    for first, (name, rate) in zip(range(3, 99, 2), PROCESSING_RATES.items(), strict=False):
+        last = first + (name in room)
+        tasks = tuple(range(first, last + 1))
+        components.append(Component(name, "bolt", tasks, (Executor(first, last),), executed_per_s=rate))
     pairs = [("feed", "1"), *((source, target) for source, targets in CHILDREN.items() for target in targets)]
     edges = tuple(Edge(source, "default", target, "shuffle", INPUT_RATES.get(target, 1.0)) for source, target in pairs)
-    return Topology("ten-1", "ten", 1, components, edges)
-
-
-def _operator(name: str, first_task: int, tasks: int) -> Component:
-    executors = (Executor(first_task, first_task + tasks - 1),)
-    ids = tuple(range(first_task, first_task + tasks))
-    if name == "feed":
-        return Component(name, "spout", ids, executors, emitted_per_s=INPUT_RATES["1"])
-    return Component(name, "bolt", ids, executors, executed_per_s=PROCESSING_RATES[name])
+    return Topology("ten-1", "ten", 1, tuple(components), edges)
 
 
 def etp_percent(operator: str) -> float:
@@ -72,15 +67,100 @@ def chance_of_both_best_percent() -> float:
     return 100.0 * comb(MACHINE_COUNT - BEST_COUNT, DRAWS - BEST_COUNT) / comb(MACHINE_COUNT, DRAWS)
 
 
+# --- METIS itself ----------------------------------------------------------------------------------------------------
+
+# M13, as far as a computation of a second can show: does the policy lose anything against METIS itself, called as MP
+# called it (`vol`)? A topology of ten thousand tasks in eight stages, each sending to five of the next stage, placed
+# round robin. The policy makes its graph from measurements and places executors; the bare call gets adjacency lists
+# written here. The time of both is measured on the same topology, of any width (bench/speed/partition_bench.py).
+STAGES, WIDTH, RECEIVERS, PARTS = 8, 1250, 5, 10
+WINDOW_S = 60.0
+Counts = Mapping[Pair, float]
+
+
+class NotComputed(Exception):
+    """The reason why there is nothing to compare: METIS cannot be called, or the policy places nothing."""
+
+
+def tuple_counts(width: int = WIDTH, seed: int = 13) -> Counts:
+    """Return counts from task to task in the window; tasks from 1 on, `width` a stage. All but one of a task's
+    receivers are near."""
+    random = Random(seed)
+    counts: dict[Pair, float] = {}
+    for stage in range(STAGES - 1):
+        first = 1 + stage * width
+        for index in range(width):
+            receivers = [(index + step) % width for step in range(RECEIVERS - 1)]
+            for target in (*receivers, random.randrange(width)):
+                counts[first + index, first + width + target] = float(random.randrange(60, 6000))
+    return counts
+
+
+def observation_of(counts: Counts, width: int = WIDTH, parts: int = PARTS) -> Observation:
+    """Return the topology on `parts` machines of a slot each, a task an executor, with a request for a new
+    placement."""
+    hosts = tuple(WorkerMachine(f"m{n}", f"id-{n:03}", (6700,), cores=1e6) for n in range(1, parts + 1))
+    slots = [Slot(host.name, 6700) for host in hosts]
+    tasks_of_stages = [tuple(range(1 + stage * width, 1 + (stage + 1) * width)) for stage in range(STAGES)]
+    components = tuple(
+        Component(f"stage_{stage}", "bolt" if stage else "spout", tasks,
+                  tuple(Executor(task, task, cpu_load=0.01) for task in tasks), 1.0, 1.0)
+        for stage, tasks in enumerate(tasks_of_stages)
+    )  # fmt: skip
+    edges = tuple(Edge(f"stage_{n}", "default", f"stage_{n + 1}", "fields", 1.0) for n in range(STAGES - 1))
+    placement = {task: slots[task % parts] for task in range(1, 1 + STAGES * width)}
+    traffic = Traffic(counts, WINDOW_S)
+    topology = Topology("t-1", "t", parts, components, edges, placement, traffic=traffic, samples_age_s=1.0)
+    return Observation(0.0, hosts, (topology,), 1.0, ScaleEvent("e1", "reschedule"))
+
+
+def policy_parts(counts: Counts) -> dict[int, object]:
+    """Return where the policy `metis` (vol) puts each task. Raises NotComputed if it moves none."""
+    observation = observation_of(counts)
+    decision = bind("metis", {"objective": "vol"})(observation, {})
+    if not decision.placement:
+        raise NotComputed(decision.reason)
+    return {**observation.topologies[0].placement, **decision.placement["t-1"]}
+
+
+def bare_parts(counts: Counts) -> dict[int, object]:
+    """Return METIS' own parts, with the options that the policy sets. Raises NotComputed without pymetis."""
+    try:
+        import pymetis
+    except ImportError as error:
+        raise NotComputed(f"needs pymetis, which this Python does not have ({error})") from error
+
+    size = STAGES * WIDTH
+    rows: list[dict[int, int]] = [{} for _ in range(size)]
+    for (source, target), count in counts.items():
+        for one, other in ((source - 1, target - 1), (target - 1, source - 1)):
+            rows[one][other] = rows[one].get(other, 0) + int(count)
+    ordered = [sorted(row.items()) for row in rows]
+    _, parts = pymetis.part_graph(
+        PARTS,
+        [[other for other, _ in row] for row in ordered],
+        vweights=[sum(row.values()) for row in rows],
+        recursive=False,
+        options=pymetis.Options(objtype=OBJECTIVES["vol"], ufactor=30, seed=0),
+    )
+    return dict(enumerate(parts, start=1))
+
+
+def crossing(counts: Counts, places: Mapping[int, object]) -> float:
+    return sum(count for (source, target), count in counts.items() if places[source] != places[target])
+
+
+def crossing_beyond_bare_percent() -> float:
+    """Return by how many percent the policy's crossing exceeds METIS' own. Raises NotComputed."""
+    counts = tuple_counts()
+    reference = crossing(counts, bare_parts(counts))
+    return percent_over(crossing(counts, policy_parts(counts)), reference)
+
+
 COMPUTATIONS: dict[str, Callable[[], float]] = {
-    "etp_of_operator_1": lambda: etp_percent("1"),
-    "etp_of_operator_3": lambda: etp_percent("3"),
-    "etp_of_operator_4": lambda: etp_percent("4"),
-    "etp_of_operator_6": lambda: etp_percent("6"),
+    **{f"etp_of_operator_{operator}": partial(etp_percent, operator) for operator in ("1", "3", "4", "6")},
     "etp_order_misplaced": order_mismatches,
-    "slots_of_star_for_1": lambda: slots_of_star(1),
-    "slots_of_star_for_2": lambda: slots_of_star(2),
-    "slots_of_star_for_4": lambda: slots_of_star(4),
+    **{f"slots_of_star_for_{new}": partial(slots_of_star, new) for new in (1, 2, 4)},
     "chance_of_both_best": chance_of_both_best_percent,
     "crossing_beyond_bare_metis": crossing_beyond_bare_percent,
 }

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from analysis.claims import limitations, rules
 from analysis.claims.exact import judge_exact
-from analysis.claims.ledger_rows import (  # fmt: skip
+from analysis.claims.pools import BlockPool, blocks_of, kept_series, pools_of_claims
+from analysis.claims.rows import (  # fmt: skip
     NOT_RUN,
     Key,
     LedgerRow,
@@ -26,17 +27,15 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     SeriesConditions,
     with_note,
 )
-from analysis.claims.pools import BlockPool, blocks_of, kept_series, pools_of_claims
-from analysis.claims.simulated_rows import simulated_rows
+from analysis.claims.simulated_rows import row_without_sweep, simulated_rows, with_sweeps
 from analysis.claims.statements import Claim, ClaimKind, load_claims
-from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
 from analysis.ingest.run_tables import failed_attempts
 from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json_or_none
-from analysis.record.small_tables import Row, rows
+from analysis.record.small_tables import rows
 from analysis.record.sweep_record import is_sweep, newest_sweeps
-from analysis.stats import inference
+from analysis.stats import paired_differences
 from barograph.plan.experiment import WHOLE_CLUSTER, Experiment, recorded
 
 
@@ -115,7 +114,9 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
         for experiment in {run["experiment"] for run in runs.values() if run["experiment"]}:
             if (request := recorded(read_json_or_none(paths.series_json) or {})) is not None:
                 experiments[experiment].append(request)
-            topologies[experiment] += _names(paths)
+            topologies[experiment] += small_tables.topologies(paths) or [
+                row["topology"] for row in rows(paths, "topologies") if row["topology"]
+            ]  # none if the records have none
         failed = {run["run_id"]: run for run in failed_attempts(paths)}
         for run in runs.values():
             end = failed.get(run["run_id"], run)
@@ -129,21 +130,12 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
                 value = RunValue(
                     name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"), run.get("order")
                 )
-                values[_key(run, row, has_several)].append(value)
+                key = run["experiment"], run["variant"], row["metric"], event_id_of(row)
+                values[(*key, row["topology"]) if has_several else key].append(value)
     topology_names = {
         name: tuple(sorted(dict.fromkeys(names), key=WHOLE_CLUSTER.__eq__)) for name, names in topologies.items()
     }
     return SeriesConditions(dict(values), dict(outcomes), dict(experiments), topology_names)
-
-
-def _names(paths: SeriesPaths) -> Sequence[str]:
-    """Return names of topologies; none if the records have none."""
-    return small_tables.topologies(paths) or [row["topology"] for row in rows(paths, "topologies") if row["topology"]]
-
-
-def _key(run: Row, row: Row, several: bool) -> Key:
-    topology = (row["topology"],) if several else ()
-    return run["experiment"], run["variant"], row["metric"], event_id_of(row), *topology
 
 
 def judge_all(claims: Sequence[Claim], measured: SeriesConditions) -> list[LedgerRow]:
@@ -163,17 +155,11 @@ def judge_all(claims: Sequence[Claim], measured: SeriesConditions) -> list[Ledge
         if claim.is_estimated:
             groups[claim.family, claim.experiment].append(claim.name)
     for names in groups.values():
-        rows |= _corrected({name: rows[name] for name in names})
+        corrected = paired_differences.holm([1.0 if (p := rows[name].p) is None else p for name in names]).tolist()
+        for name, p_holm in zip(names, corrected, strict=True):
+            if rows[name].p is not None:
+                rows[name] = replace(rows[name], p_holm=p_holm)
     return [rows[claim.name] for claim in claims]
-
-
-def _corrected(tested: Mapping[str, LedgerRow]) -> dict[str, LedgerRow]:
-    """Apply Holm's correction over these rows."""
-    holm = inference.holm([1.0 if row.p is None else row.p for row in tested.values()]).tolist()
-    return {
-        name: row if row.p is None else replace(row, p_holm=p_holm)
-        for (name, row), p_holm in zip(tested.items(), holm, strict=True)
-    }
 
 
 def judge(claim: Claim, measured: SeriesConditions) -> LedgerRow:

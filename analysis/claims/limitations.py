@@ -29,7 +29,7 @@ from analysis.claims.assumptions import (  # fmt: skip
     times_without_event,
     watch_s,
 )
-from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, SeriesConditions, percent_over
+from analysis.claims.rows import BLOCKS_OF_A_VERDICT, SeriesConditions, percent_over
 from analysis.claims.statements import RATIOS, Claim, ClaimKind
 from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.metrics.definitions import CONVERGENCE
@@ -93,30 +93,19 @@ def reason_not_testable(claim: Claim, experiment: Experiment | None, taken: Base
     far as is known. `taken`: for a ratio of times, from its runs."""
     if claim.stated_over:
         return f"{signed_percent(claim.stated)} % is stated of {claim.stated_over}, and of none of them alone"
-    if reason := _too_short(claim, experiment):
-        return reason
+    longest_s, needed_s = watch_s(claim, experiment)[1], PUBLISHED_S + SLACK_S
+    if claim.metric.startswith(PUBLISHED) and longest_s < needed_s:
+        return (
+            f"{claim.metric} is of {PUBLISHED_S:g} s after the event, and the watch ends after {longest_s:g} s. Needed:"
+            f" after_floor_s and horizon_s of {needed_s:g} or more"
+        )
     percent = paced_percent(claim, experiment) if claim.is_one_number else None
     if percent is not None and not claim.region.low < percent < claim.region.high:
         return f"{paced_words(claim, percent)}; the claim needs {region_text(claim.region)}"
     bounds = attainable(claim, experiment)
     if taken is not None and (bounds is None or bounds.reaches(claim.region)):
         bounds = attainable(claim, experiment, taken)
-    if bounds is None or bounds.reaches(claim.region):
-        return None
-    return bounds.out_of_reach(claim.region)
-
-
-def _too_short(claim: Claim, experiment: Experiment | None) -> str | None:
-    """Return a reason for rates as MP counts them: they need a fixed time after the event, and the watch is shorter."""
-    if not claim.metric.startswith(PUBLISHED):
-        return None
-    longest_s = watch_s(claim, experiment)[1]
-    if longest_s >= PUBLISHED_S + SLACK_S:
-        return None
-    return (
-        f"{claim.metric} is of {PUBLISHED_S:g} s after the event, and the watch ends after {longest_s:g} s. Needed:"
-        f" after_floor_s and horizon_s of {PUBLISHED_S + SLACK_S:g} or more"
-    )
+    return None if bounds is None or bounds.reaches(claim.region) else bounds.out_of_reach(claim.region)
 
 
 def reason_derived(
@@ -133,15 +122,12 @@ def reason_derived(
     The possible place of a member's number counts, not whether the member's own claim is testable: for 20 to 120 % one
     of at most 37 % may well be a part, although the paper states 125 %.
     """
-    bounds_by_name = {
-        member.name: None
-        if member.name in unbounded
-        else _widest(member, experiments.get(member.experiment, ()), (taken or {}).get(member.name))
-        for member in members
-    }
-    finite_bounds = {name: each for name, each in bounds_by_name.items() if each is not None}
-    region = claim.region
-    unreachable = {name: each for name, each in finite_bounds.items() if not each.reaches(region)}
+    region, unreachable = claim.region, {}
+    for member in members:
+        times = (taken or {}).get(member.name)
+        bounds = _widest([attainable(member, each, times) for each in experiments.get(member.experiment, ())])
+        if member.name not in unbounded and bounds is not None and not bounds.reaches(region):
+            unreachable[member.name] = bounds
     lower = {name: each for name, each in unreachable.items() if each.region.high <= region.low}
     all_outside = unreachable if len(unreachable) == len(members) else {}
     against = unreachable if claim.kind is ClaimKind.SPAN else lower or all_outside
@@ -153,9 +139,8 @@ def reason_derived(
     return f"{name} cannot lie there{addition}: {against[name].out_of_reach(region)}"
 
 
-def _widest(claim: Claim, experiments: Sequence[Experiment], taken: BaselineTime | None) -> Attainable | None:
+def _widest(bounds: Sequence[Attainable | None]) -> Attainable | None:
     """Return the bounds over all experiments: None if there is no bound in one of them, or there was no run."""
-    bounds = [attainable(claim, experiment, taken) for experiment in experiments]
     finite_bounds = [each for each in bounds if each is not None]
     if not finite_bounds or len(finite_bounds) < len(bounds):
         return None
@@ -170,11 +155,21 @@ def attainable(claim: Claim, experiment: Experiment | None, taken: BaselineTime 
         return None
     if claim.metric.startswith(CONVERGENCE):
         return _attainable_times(claim, experiment, taken)
-    if experiment is not None and claim.kind in RATIOS and claim.metric == "throughput_after":
-        return _attainable_ratio(claim, experiment)
-    if experiment is not None and claim.kind not in RATIOS and claim.metric == "gain_percent":
-        return _attainable_gain(claim, experiment)
-    return None
+    is_ratio = claim.kind in RATIOS
+    if experiment is None or claim.metric != ("throughput_after" if is_ratio else "gain_percent"):
+        return None
+    top = levels_of(claim, experiment, claim.variant)
+    bottom = levels_of(claim, experiment, str(claim.baseline)) if is_ratio else top
+    if top is None or bottom is None:
+        return None
+    if not is_ratio:
+        region = Interval(0.0, percent_over(top.most, top.before))
+        return Attainable(region, f"{claim.variant} can gain {_range_text(region)} here: {_because(top)}")
+    region = Interval(percent_over(top.before, bottom.most), percent_over(top.most, bottom.before))
+    larger_levels = max(top, bottom, key=lambda levels: levels.slots)
+    return Attainable(
+        region, f"{claim.variant} over {claim.baseline} can be {_range_text(region)} here: {_because(larger_levels)}"
+    )
 
 
 def _attainable_times(claim: Claim, experiment: Experiment | None, taken: BaselineTime | None) -> Attainable | None:
@@ -184,52 +179,28 @@ def _attainable_times(claim: Claim, experiment: Experiment | None, taken: Baseli
     if soonest_s <= 0.0 or (horizon_s == inf and (taken is None or taken.high_s == inf)):
         return None
     longest_s = max(horizon_s, soonest_s)
-    if taken is not None:
-        return _attainable_over(str(claim.baseline), taken, soonest_s, longest_s)
-    region = Interval(percent_over(soonest_s, longest_s), percent_over(longest_s, soonest_s))
-    reason = (
-        f"ratios of times can be seen to be {_range_text(region)} here: without any event the median is"
-        f" {soonest_s:.0f} s, and the watch ends after {horizon_s:g} s"
-    )
-    return Attainable(region, reason, soonest_s, soonest_s)
-
-
-def _attainable_over(baseline: str, taken: BaselineTime, noise_s: float, longest_s: float) -> Attainable:
-    """Return bounds over a baseline that ran."""
+    if taken is None:
+        region = Interval(percent_over(soonest_s, longest_s), percent_over(longest_s, soonest_s))
+        reason = (
+            f"ratios of times can be seen to be {_range_text(region)} here: without any event the median is"
+            f" {soonest_s:.0f} s, and the watch ends after {horizon_s:g} s"
+        )
+        return Attainable(region, reason, soonest_s, soonest_s)
     high_s = min(taken.high_s, longest_s)
     low_s = min(max(taken.low_s, taken.least_s), high_s)
     region = Interval(percent_over(taken.least_s, high_s), percent_over(longest_s, low_s))
     between = f"{extent((round(low_s), round(high_s)))} s"
     span = between if taken.about_s is None else f"about {taken.about_s:.0f} s ({between})"
-    note = f", here {taken.least_s:.0f} s" if taken.least_s < noise_s - TOLERANCE else ""
+    note = f", here {taken.least_s:.0f} s" if taken.least_s < soonest_s - TOLERANCE else ""
     limit = "" if region.high == inf else f" and no increase beyond {signed_percent(region.high)} %"
     reason = (
-        f"{baseline} took {span}, and without any event the median is {noise_s:.0f} s{note}: no reduction beyond"
-        f" {signed_percent(region.low)} %{limit} can be seen"
+        f"{claim.baseline} took {span}, and without any event the median is {soonest_s:.0f} s{note}: no reduction"
+        f" beyond {signed_percent(region.low)} %{limit} can be seen"
     )
-    return Attainable(region, reason, taken.least_s, low_s, baseline)
+    return Attainable(region, reason, taken.least_s, low_s, str(claim.baseline))
 
 
 # --- throughput ------------------------------------------------------------------------------------------------------
-
-
-def _attainable_gain(claim: Claim, experiment: Experiment) -> Attainable | None:
-    levels = levels_of(claim, experiment, claim.variant)
-    if levels is None:
-        return None
-    region = Interval(0.0, levels.gain)
-    return Attainable(region, f"{claim.variant} can gain {_range_text(region)} here: {_because(levels)}")
-
-
-def _attainable_ratio(claim: Claim, experiment: Experiment) -> Attainable | None:
-    top, bottom = (levels_of(claim, experiment, str(name)) for name in (claim.variant, claim.baseline))
-    if top is None or bottom is None:
-        return None
-    region = Interval(percent_over(top.before, bottom.most), percent_over(top.most, bottom.before))
-    larger_levels = max(top, bottom, key=lambda levels: levels.slots)
-    return Attainable(
-        region, f"{claim.variant} over {claim.baseline} can be {_range_text(region)} here: {_because(larger_levels)}"
-    )
 
 
 def _because(levels: Levels) -> str:
@@ -294,8 +265,18 @@ def shortage_note(claim: Claim, measured: SeriesConditions, limit_percent: float
     if not phases or claim.stated_over or not any(attainable(claim, each) for each in experiments):
         return ""
     runs = sorted({value.run_id for name in claim.variants for value in measured.of(claim, name)})
-    usage = [_busiest(claim, measured, phase) for phase in phases]
-    highest = {run: max(shares) for run in runs if (shares := [part[run] for part in usage if run in part])}
+    highest: dict[str, float] = {}
+    for phase in phases:
+        mean, imbalance = (
+            {
+                value.run_id: value.value
+                for name in claim.variants
+                for value in measured.of(replace(claim, metric=f"{metric}_{phase}"), name)
+            }
+            for metric in ("cpu_percent", "cpu_imbalance")
+        )
+        for run in filter(mean.__contains__, runs):  # for records without an imbalance the mean, which is less
+            highest[run] = max(highest.get(run, -inf), mean[run] * imbalance.get(run, 1.0))
     excess = {run: percent for run, percent in highest.items() if percent > limit_percent}
     if not excess:
         return ""
@@ -309,54 +290,46 @@ def shortage_note(claim: Claim, measured: SeriesConditions, limit_percent: float
     )
 
 
-def _busiest(claim: Claim, measured: SeriesConditions, phase: str) -> dict[str, float]:
-    """Return by run the busiest machine's use in percent; for records without one the mean, which is less."""
-    mean, imbalance = (
-        {
-            value.run_id: value.value
-            for name in claim.variants
-            for value in measured.of(replace(claim, metric=f"{metric}_{phase}"), name)
-        }
-        for metric in ("cpu_percent", "cpu_imbalance")
-    )
-    return {run: percent * imbalance.get(run, 1.0) for run, percent in mean.items()}
-
-
 # --- what can come out, and says little ------------------------------------------------------------------------------
 
 
-def weaknesses(claim: Claim, experiment: Experiment) -> tuple[str, ...]:
+def weaknesses(claim: Claim, experiment: Experiment, measured_blocks: int | None = None) -> tuple[str, ...]:
     """Return the reasons why a result of this experiment says little about a claim that can come out in it, also for
-    claims that follow from others."""
+    claims that follow from others. `measured_blocks`: for a row of so many blocks, which says itself that they are few,
+    and whose runs say how long its baseline takes."""
     if claim.within is None:
         return ()
-    block_note, blocks = "", experiment.repetitions
-    if blocks < BLOCKS_OF_A_VERDICT:
-        outcome = "no interval" if blocks < MINIMUM_BLOCKS else "an indication at most"
-        block_note = f"{blocks} block{'' if blocks == 1 else 's'}: {outcome}; a verdict needs {BLOCKS_OF_A_VERDICT}"
-    notes = _lasting_weaknesses(claim, experiment)
-    return tuple(filter(None, (block_note, notes[0], _slow_baseline(claim), *notes[1:])))
-
-
-def lasting_weaknesses(claim: Claim, experiment: Experiment, blocks: int) -> tuple[str, ...]:
-    """Return the reasons that a row of so many blocks shares. The row itself says that blocks are few, and its runs
-    how long its baseline takes."""
-    if claim.within is None:
-        return ()
-    return tuple(filter(None, _lasting_weaknesses(claim, replace(experiment, repetitions=blocks))))
-
-
-def _lasting_weaknesses(claim: Claim, experiment: Experiment) -> tuple[str, ...]:
+    region, blocks, block_note, slow_note, certainty = claim.region, experiment.repetitions, "", "", ""
+    if measured_blocks is not None:
+        blocks = measured_blocks
+    else:
+        if blocks < BLOCKS_OF_A_VERDICT:
+            outcome = "no interval" if blocks < MINIMUM_BLOCKS else "an indication at most"
+            block_note = f"{blocks} block{'' if blocks == 1 else 's'}: {outcome}; a verdict needs {BLOCKS_OF_A_VERDICT}"
+        soonest_s, part = noise_s(claim), 1.0 + region.high / 100.0
+        if soonest_s > 0.0 and 0.0 < part < 1.0:  # how long a baseline takes no experiment says beforehand
+            slow_note = (
+                f"not testable where {claim.baseline} takes less than {soonest_s / part:.0f} s: without any event the"
+                f" median is {soonest_s:.0f} s"
+            )
     bounds, paced = attainable(claim, experiment), paced_percent(claim, experiment)
-    certainty = f"by the closed form it cannot fail: {bounds.why}" if bounds and bounds.is_within(claim.region) else ""
+    percent = _rule_percent(claim, experiment)
+    if bounds and bounds.is_within(region):
+        certainty = f"by the closed form it cannot fail: {bounds.why}"
     unless_saturated = ""  # of paced sources' output, for any placement
-    if paced is not None and claim.region.low < paced < claim.region.high:
+    if paced is not None and region.low < paced < region.high:
         unless_saturated = f"{paced_words(claim, paced)}; otherwise it cannot fail"
-    further_notes = (_early_end(claim, experiment), certainty, unless_saturated, _rule_outside(claim, experiment))
-    return _scattered(claim, experiment), *further_notes
+    rule_note = ""  # the result may differ from Stela's rule if a component is hardly congested
+    if percent is not None and (bounds is None or bounds.reaches(region)):
+        is_inside = region.low < percent - TOLERANCE and percent + TOLERANCE < region.high
+        needs = f"{signed_percent(percent)} % here, and the claim needs {region_text(region)}"
+        rule_note = "" if is_inside else f"by the closed form Stela's own rule gives {needs}"
+    notes = (block_note, _scattered(claim, blocks), slow_note, _early_end(claim, experiment), certainty,
+             unless_saturated, rule_note)  # fmt: skip
+    return tuple(filter(None, notes))
 
 
-def _scattered(claim: Claim, experiment: Experiment) -> str:
+def _scattered(claim: Claim, repetitions: int) -> str:
     """Return the effect of noise on a time that is stated as a number, in a series that is level throughout."""
     region = claim.region
     is_time = claim.metric.startswith(CONVERGENCE) and claim.is_one_number
@@ -368,23 +341,12 @@ def _scattered(claim: Claim, experiment: Experiment) -> str:
     scatter = float(np.log(times).std())
     room = log((1.0 + region.high / 100.0) / (1.0 + region.low / 100.0)) / 2.0
     blocks = paired_differences.blocks_to_exclude(sqrt(2.0) * scatter, room)
-    if blocks is not None and blocks <= experiment.repetitions:
+    if blocks is not None and blocks <= repetitions:
         return ""
-    number = "no number of blocks" if blocks is None else f"about {blocks} blocks"
+    count = "no number of blocks" if blocks is None else f"about {blocks} blocks"
     return (
-        f"noise alone scatters such times by {100.0 * scatter:.0f} %: {number} would show that they are"
-        f" as stated; {experiment.repetitions} can show that they are not"
-    )
-
-
-def _slow_baseline(claim: Claim) -> str:
-    """Return how long the baseline of a reduction of times has to take, which no experiment says beforehand."""
-    soonest_s, part = noise_s(claim), 1.0 + claim.region.high / 100.0
-    if soonest_s <= 0.0 or not 0.0 < part < 1.0:
-        return ""
-    return (
-        f"not testable where {claim.baseline} takes less than {soonest_s / part:.0f} s: without any event the median is"
-        f" {soonest_s:.0f} s"
+        f"noise alone scatters such times by {100.0 * scatter:.0f} %: {count} would show that they are"
+        f" as stated; {repetitions} can show that they are not"
     )
 
 
@@ -397,19 +359,6 @@ def _early_end(claim: Claim, experiment: Experiment) -> str:
     return (
         f"the watch ends when our own test says steady, after {floor_s:g} to {horizon_s:g} s, which cuts off times of"
         " convergence: set after_floor_s to horizon_s"
-    )
-
-
-def _rule_outside(claim: Claim, experiment: Experiment) -> str:
-    """Return that the result may differ from Stela's rule if a component is hardly congested."""
-    bounds, percent = attainable(claim, experiment), _rule_percent(claim, experiment)
-    if percent is None or (bounds is not None and not bounds.reaches(claim.region)):
-        return ""
-    if claim.region.low < percent - TOLERANCE and percent + TOLERANCE < claim.region.high:
-        return ""
-    return (
-        f"by the closed form Stela's own rule gives {signed_percent(percent)} % here, and the claim needs"
-        f" {region_text(claim.region)}"
     )
 
 

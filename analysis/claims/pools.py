@@ -9,12 +9,11 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from analysis import provenance
-from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId
+from analysis.claims.rows import BLOCKS_OF_A_VERDICT, BlockId
 from analysis.claims.statements import Claim
 from analysis.errors import RecordError
 from analysis.record import small_tables
@@ -52,29 +51,23 @@ class BlockPool:
     @property
     def note(self) -> str:
         """Return a note on other series, and on contradicting copies; empty without them."""
-        return "; ".join(filter(None, (self._others_text(), *self._contradiction_texts())))
-
-    def _contradiction_texts(self) -> list[str]:
-        return [
+        texts = [
             f"copies of {name} contradict it, with other numbers or other runs ({', '.join(copies)}): what has most"
             " complete runs counts; remove what is wrong"
             for name, copies in self.contradictions.items()
         ]
-
-    def _others_text(self) -> str:
         by_difference: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name, parts in self.others.items():
             by_difference[parts].append(name)
-        groups = [f"{_names_text(names)} ({', '.join(parts)})" for parts, names in by_difference.items()]
-        if not groups:
-            return ""
-        anew = f"; `barograph report '{experiment_of(self.series[0].root)}/*'` analyses all by the same code"
-        return f"not pooled, for they differ: {', '.join(groups)}{anew if (ANALYSIS,) in by_difference else ''}"
-
-
-def _names_text(names: Sequence[str]) -> str:
-    remainder = len(names) - MOST_NAMES
-    return f"{', '.join(names[:MOST_NAMES])}{f' and {remainder} more' if remainder > 0 else ''}"
+        groups = []
+        for parts, names in by_difference.items():
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            groups.append(f"{', '.join(names[:MOST_NAMES])}{more} ({', '.join(parts)})")
+        if groups:
+            anew = f"; `barograph report '{experiment_of(self.series[0].root)}/*'` analyses all by the same code"
+            advice = anew if (ANALYSIS,) in by_difference else ""
+            texts.insert(0, f"not pooled, for they differ: {', '.join(groups)}{advice}")
+        return "; ".join(texts)
 
 
 @dataclass(frozen=True)
@@ -88,6 +81,7 @@ class _Kept:
     blocks: Mapping[str, frozenset[BlockId]]
     experiment: Experiment | None
     record: dict[str, Any]
+    series_id: str  # of its document: a copy's folder may have another name
     contradictions: tuple[str, ...] = ()
 
     @property
@@ -103,12 +97,19 @@ class _Kept:
         return len(frozenset.intersection(*(self.blocks.get(name, frozenset()) for name in claim.variants)))
 
     def conditions(self, claim: Claim) -> dict[str, str]:
-        """Return the conditions that must be equal in series whose blocks count together."""
+        """Return the conditions that must be equal in series whose blocks count together: the request, with the
+        variants that the claim compares and the options of the chosen testbed alone, and the record."""
         names = set(claim.variants) & set(self.blocks)
         if self.experiment is None or not names <= {variant.name for variant in self.experiment.variants}:
             return {ALONE: self.name}
-        request = _request(claim, self.experiment) | self.record
-        return {key: json.dumps(value, sort_keys=True) for key, value in request.items()}
+        request = {key: value for key, value in request_data(self.experiment).items() if key not in OF_NO_CONSEQUENCE}
+        variants = [variant for variant in request["variants"] if variant["name"] in claim.variants]
+        options = request["testbed"]["options"].get(self.experiment.testbed.name) or {}
+        request |= {
+            "variants": sorted(variants, key=lambda variant: str(variant["name"])),
+            "testbed": request["testbed"] | {"options": options},
+        }
+        return {key: json.dumps(value, sort_keys=True) for key, value in (request | self.record).items()}
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,7 @@ def kept_series(results: Path, testbed: str | None = None) -> KeptSeries:
             continue
         try:
             if (series := _kept(folder)) is not None:
-                copies[experiment_of(folder)][_series_id(folder)].append(
-                    series
-                )  # a copy's folder may have another name
+                copies[experiment_of(folder)][series.series_id].append(series)
         except RecordError as error:
             errors[folder] = str(error)
     by_experiment = {
@@ -159,53 +158,51 @@ def pools_of_claims(claims: Iterable[Claim], kept: KeptSeries) -> dict[str, Bloc
 
 
 def _pool(claim: Claim, everything: Sequence[_Kept]) -> BlockPool:
-    groups: dict[tuple[tuple[str, str], ...], list[_Kept]] = defaultdict(list)
+    by_conditions: dict[tuple[tuple[str, str], ...], list[_Kept]] = defaultdict(list)
     for each in everything:
-        groups[tuple(sorted(each.conditions(claim).items()))].append(each)
-    conditions, best_group = max(groups.items(), key=partial(_rank, claim))
-    differences = {
-        each.name: _differences(dict(conditions), each.conditions(claim))
-        for each in everything
-        if each not in best_group and each.whole_blocks(claim)
-    }
+        by_conditions[tuple(sorted(each.conditions(claim).items()))].append(each)
+
+    def rank(group: Sequence[_Kept]) -> tuple[int, str]:
+        blocks = sum(each.whole_blocks(claim) for each in group)
+        newest = max(each.name for each in group)
+        return sum(blocks >= number for number in (1, MINIMUM_BLOCKS, BLOCKS_OF_A_VERDICT)), newest
+
+    best_group = max(by_conditions.values(), key=rank)
+    chosen, differences = best_group[0].conditions(claim), {}
+    for each in everything:
+        if each not in best_group and each.whole_blocks(claim):
+            other = each.conditions(claim)
+            parts = {*chosen, *other}
+            names = {ALONE} if ALONE in parts else {name for name in parts if chosen.get(name) != other.get(name)}
+            differences[each.name] = tuple(sorted(names))
     oldest_first = sorted(best_group, key=lambda each: each.name)
     contradictions = {each.name: each.contradictions for each in oldest_first if each.contradictions}
     return BlockPool(tuple(each.paths for each in oldest_first), differences, contradictions)
-
-
-def _rank(claim: Claim, group: tuple[tuple[tuple[str, str], ...], Sequence[_Kept]]) -> tuple[int, str]:
-    _, series = group
-    blocks = sum(each.whole_blocks(claim) for each in series)
-    return sum(blocks >= number for number in (1, MINIMUM_BLOCKS, BLOCKS_OF_A_VERDICT)), max(e.name for e in series)
-
-
-def _differences(chosen: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
-    if ALONE in {*chosen, *other}:
-        return (ALONE,)
-    return tuple(sorted(part for part in {*chosen, *other} if chosen.get(part) != other.get(part)))
 
 
 def _kept(folder: Path) -> _Kept | None:
     """Return the series; None without an analysis. Raises RecordError for a damaged table that the ledger reads."""
     paths = SeriesPaths(folder)
     small_tables.check(paths, NEEDED)
-    read = {name: rows(paths, name) for name in NEEDED}  # damage within a file is found here
-    runs = read["runs"]
+    runs, measurements, _ = (rows(paths, name) for name in NEEDED)  # damage within a file is found here
     complete = [run for run in runs if run["status"] == "complete"]
-    if not complete or not read["measurements"]:
+    if not complete or not measurements:
         return None
     document = read_json_or_none(paths.series_json) or {}
     request = None if is_simulated_series(folder) else recorded(document)
-    of_run = blocks_of(runs)
-    blocks: dict[str, set[BlockId]] = defaultdict(set)
+    of_run, blocks = blocks_of(runs), dict[str, frozenset[BlockId]]()
     for run in complete:
-        blocks[run["variant"]].add(of_run[run["run_id"]])
-    blocks_by_variant = {variant: frozenset(ids) for variant, ids in blocks.items()}
-    return _Kept(paths, blocks_by_variant, request, _record(paths, document, complete))
-
-
-def _series_id(folder: Path) -> str:
-    return str((read_json_or_none(SeriesPaths(folder).series_json) or {}).get("series_id") or folder.name)
+        blocks[run["variant"]] = blocks.get(run["variant"], frozenset()) | {of_run[run["run_id"]]}
+    changes = document.get("git_changes")
+    # The meaning of runs, the software that ran them, and the code that made their tables, as far as it is on record.
+    # Commits may differ, as within a series that was resumed; uncommitted changes may not.
+    record = {
+        "measurement": sorted({run.get("measurement") or 1 for run in complete}),
+        "Storm": sorted({str((json.loads(run.get("versions") or "{}") or {}).get("storm")) for run in complete}),
+        "uncommitted changes": [document.get("git_commit"), changes] if changes else None,
+        ANALYSIS: provenance.tables_code_of_series(paths.root) or f"not on record of {paths.root.name}",
+    }
+    return _Kept(paths, blocks, request, record, str(document.get("series_id") or folder.name))
 
 
 def blocks_of(runs: Iterable[Row]) -> dict[str, BlockId]:
@@ -226,20 +223,20 @@ def blocks_of(runs: Iterable[Row]) -> dict[str, BlockId]:
 
 
 def _most_complete(series_id: str, copies: Sequence[_Kept]) -> _Kept:
-    """Return the copy of a series with most complete runs; of equal ones the one whose folder has its name."""
+    """Return the copy of a series with most complete runs; of equal ones the one whose folder has its name. Others
+    contradict it with a complete run that it lacks, or another number for a run of both."""
     *rest, first = sorted(copies, key=lambda each: (each.complete_runs, each.name == series_id, each.name))
-    against = sorted(other.name for other in rest if _contradicts(other, first))
-    return replace(first, contradictions=tuple(against))
-
-
-def _contradicts(copy: _Kept, chosen: _Kept) -> bool:
-    """Return whether it has a complete run that the chosen one lacks, or another number for a run of both."""
-    chosen_numbers = _numbers(chosen.paths)
-    return any(
-        run not in chosen_numbers
-        or any(chosen_numbers[run].get(key, number) != number for key, number in numbers.items())
-        for run, numbers in _numbers(copy.paths).items()
-    )
+    chosen_numbers = _numbers(first.paths) if rest else {}
+    against = [
+        other.name
+        for other in rest
+        if any(
+            run not in chosen_numbers
+            or any(chosen_numbers[run].get(key, number) != number for key, number in numbers.items())
+            for run, numbers in _numbers(other.paths).items()
+        )
+    ]
+    return replace(first, contradictions=tuple(sorted(against)))
 
 
 def _numbers(paths: SeriesPaths) -> dict[str, dict[tuple[Any, ...], str]]:
@@ -253,34 +250,3 @@ def _numbers(paths: SeriesPaths) -> dict[str, dict[tuple[Any, ...], str]]:
             key = row["metric"], event_id_of(row), row.get("topology")
             numbers[row["run_id"]][key] = f"{row['value']:.9g}{' censored' if row['censored'] else ''}"
     return numbers
-
-
-# --- what must be equal ----------------------------------------------------------------------------------------------
-
-
-def _record(paths: SeriesPaths, document: Mapping[str, Any], runs: Sequence[Row]) -> dict[str, Any]:
-    """Return the meaning of runs, the software that ran them, and the code that made their tables, as far as it is on
-    record. Commits may differ, as within a series that was resumed; uncommitted changes may not."""
-    changes = document.get("git_changes")
-    return {
-        "measurement": sorted({run.get("measurement") or 1 for run in runs}),
-        "Storm": sorted({str(_versions(run).get("storm")) for run in runs}),
-        "uncommitted changes": [document.get("git_commit"), changes] if changes else None,
-        ANALYSIS: provenance.tables_code_of_series(paths.root) or f"not on record of {paths.root.name}",
-    }
-
-
-def _versions(run: Row) -> Mapping[str, Any]:
-    versions: Mapping[str, Any] | None = json.loads(run.get("versions") or "{}")
-    return versions or {}
-
-
-def _request(claim: Claim, experiment: Experiment) -> dict[str, Any]:
-    """Return the request, with the variants that the claim compares and the options of the chosen testbed alone."""
-    request = {key: value for key, value in request_data(experiment).items() if key not in OF_NO_CONSEQUENCE}
-    variants = [variant for variant in request["variants"] if variant["name"] in claim.variants]
-    options = request["testbed"]["options"].get(experiment.testbed.name) or {}
-    return request | {
-        "variants": sorted(variants, key=lambda variant: str(variant["name"])),
-        "testbed": request["testbed"] | {"options": options},
-    }

@@ -10,8 +10,8 @@ from dataclasses import replace
 from math import inf, isfinite
 
 from analysis.claims import assumptions, limitations
-from analysis.claims.assumptions import BaselineTime
-from analysis.claims.ledger_rows import (  # fmt: skip
+from analysis.claims.measured_rows import VERDICTS_OF_PLACES, measured_row, pairs_of_blocks, region_text
+from analysis.claims.rows import (  # fmt: skip
     NOT_RUN,
     NOT_TESTABLE,
     REPRODUCED,
@@ -24,7 +24,6 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     percent_over,
     with_note,
 )
-from analysis.claims.measured_rows import VERDICTS_OF_PLACES, measured_row, pairs_of_blocks, region_text
 from analysis.claims.statements import RATIOS, Claim, ClaimKind
 from analysis.metrics.definitions import Better, metric
 from analysis.numerals import extent, number, signed_percent
@@ -36,18 +35,40 @@ DERIVED_KINDS = (ClaimKind.SPAN, ClaimKind.LOWEST)
 
 
 def judge(claim: Claim, measured: SeriesConditions) -> LedgerRow:
-    """Return the row of a claim that is about runs."""
+    """Return the row of a claim that is about runs. One that cannot come out in any of the series is marked so, unless
+    it came out; if machines were short of CPU, it is unknown what could."""
     row = measured_row(claim, measured)
     if row.runs:
         for note in (failed_note(claim, measured), busy_note(claim, measured), order_note(claim, measured)):
             row = with_note(row, note)
-    if row.runs and (note := moved_note(claim, measured)):
-        row = replace(row, reason=f"{row.reason}; {note}")
+        if note := moved_note(claim, measured):
+            row = replace(row, reason=f"{row.reason}; {note}")
     row = _unless_survivors(row, survivors_note(claim, measured))
-    row = _unless_not_testable(row, measured)
-    if row.verdict == NOT_TESTABLE or not row.runs or limitations.shortage_note(claim, measured):
+    run: Sequence[Experiment | None] = measured.experiments.get(claim.experiment, ())
+    experiments = run or ([None] if row.runs else [])
+    times, shortage = assumptions.baseline_time(claim, measured), limitations.shortage_note(claim, measured)
+    reasons = [limitations.reason_not_testable(claim, experiment, times) for experiment in experiments]
+    if not reasons or None in reasons:
+        row = with_note(row, shortage)
+    else:
+        measured_only, why = row, str(reasons[0])
+
+        def judge_at(limit: float) -> LedgerRow:
+            """Judge by the closed form, which does not apply if machines were short of CPU."""
+            if short := limitations.shortage_note(claim, measured, limit):
+                return _not_judged(measured_only, f"not judged: {short}; with CPU enough it cannot come out: {why}")
+            if measured_only.verdict == REPRODUCED and not claim.stated_over:
+                return measured_only
+            return _not_testable(measured_only, why)
+
+        row = _by_limits(judge_at)
+    if row.verdict == NOT_TESTABLE or not row.runs or shortage:
         return row
-    return with_note(row, weakness_note(row, measured))
+    # The notes of `barograph check` on the claim: that it cannot fail, or can only differ. The closed form says so with
+    # CPU enough.
+    blocks = row.blocks or row.runs
+    notes = (limitations.weaknesses(claim, each, blocks) for each in run if each is not None)
+    return with_note(row, "; ".join(dict.fromkeys(text for texts in notes for text in texts)))
 
 
 def survivors_note(claim: Claim, measured: SeriesConditions) -> str:
@@ -77,28 +98,6 @@ def _favoured(claim: Claim) -> Sequence[str]:
 
 def _unless_survivors(row: LedgerRow, note: str) -> LedgerRow:
     return _not_judged(row, f"not judged: {note}") if note and row.verdict == REPRODUCED else row
-
-
-def _unless_not_testable(row: LedgerRow, measured: SeriesConditions) -> LedgerRow:
-    """Mark a claim that cannot come out in any of the series; one that came out could. If machines were short of
-    CPU, it is unknown what could."""
-    run: Sequence[Experiment | None] = measured.experiments.get(row.claim.experiment, ())
-    experiments = run or ([None] if row.runs else [])
-    times = assumptions.baseline_time(row.claim, measured)
-    reasons = [limitations.reason_not_testable(row.claim, experiment, times) for experiment in experiments]
-    if not reasons or None in reasons:
-        return with_note(row, limitations.shortage_note(row.claim, measured))
-    words = str(reasons[0])
-    return _by_limits(lambda limit: _ruled_out(row, limitations.shortage_note(row.claim, measured, limit), words))
-
-
-def _ruled_out(row: LedgerRow, short: str, why: str) -> LedgerRow:
-    """Return the row by the closed form, which does not apply if machines were `short` of CPU."""
-    if short:
-        return _not_judged(row, f"not judged: {short}; with CPU enough it cannot come out: {why}")
-    if row.verdict == REPRODUCED and not row.claim.stated_over:
-        return row
-    return _not_testable(row, why)
 
 
 def _by_limits(judge_at: Callable[[float], LedgerRow]) -> LedgerRow:
@@ -173,28 +172,19 @@ def order_note(claim: Claim, measured: SeriesConditions) -> str:
     return f"in each block {claim.variant} ran {place} {claim.baseline}: what drifts within a block is in the number"
 
 
-def weakness_note(row: LedgerRow, measured: SeriesConditions) -> str:
-    """Return the notes of `barograph check` on the claim in this experiment: that it cannot fail, or can only differ.
-    The closed form says so with CPU enough."""
-    blocks = row.blocks or row.runs
-    experiments = measured.experiments.get(row.claim.experiment, ())
-    notes = (limitations.lasting_weaknesses(row.claim, experiment, blocks) for experiment in experiments)
-    return "; ".join(dict.fromkeys(text for texts in notes for text in texts))
-
-
 # --- claims that follow from others ----------------------------------------------------------------------------------
 
 
 def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: SeriesConditions) -> LedgerRow:
     """Judge a derived claim; there is no verdict unless each of its members has an interval. Bounds of a member come
-    from the series by which it is judged itself."""
-    of_members, measured = measured, measured.for_claim(claim)
+    from the series by which it is judged itself, but from none whose machines were short of CPU."""
     sources = [rows[name] for name in claim.of]
-    row = derived_numbers(claim, sources)
     members = [source.claim for source in sources]
-    records = {each.name: of_members.for_claim(each) for each in members}
-    times = {name: baseline for each in members for name in (each.name,)
-             if (baseline := assumptions.baseline_time(each, records[name])) is not None}  # fmt: skip
+    records = {each.name: measured.for_claim(each) for each in members}
+    run = measured.for_claim(claim).experiments
+    times = {each.name: baseline for each in members
+             if (baseline := assumptions.baseline_time(each, records[each.name])) is not None}  # fmt: skip
+    row = derived_numbers(claim, sources)
     if row.verdict != NOT_RUN:
         result, reason = _judge_derived(claim, sources)
         verdict = UNDECIDED if result is None else VERDICTS_OF_PLACES[result.place]
@@ -203,28 +193,18 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: SeriesC
         row = _unless_survivors(row, "; ".join(f"of {name} {note}" for name, note in survivors.items() if note))
 
     def judge_at(limit: float) -> LedgerRow:
-        names = [each.name for each in members if limitations.shortage_note(each, records[each.name], limit)]
-        return _unless_members_rule_it_out(row, members, measured.experiments, times, names)
+        short = [each.name for each in members if limitations.shortage_note(each, records[each.name], limit)]
+        reason = limitations.reason_derived(claim, members, run, times, unbounded=short)
+        if row.verdict == NOT_RUN:
+            return replace(row, verdict=NOT_TESTABLE, reason=reason) if reason else row
+        if reason:
+            return row if row.verdict == REPRODUCED else _not_testable(row, reason)
+        if short and (with_cpu := limitations.reason_derived(claim, members, run, times)):
+            names = f"short of CPU: {', '.join(short)} (their rows say how much)"
+            return _not_judged(row, f"not judged: {names}; with CPU enough it cannot come out: {with_cpu}")
+        return row
 
     return _by_limits(judge_at)
-
-
-def _unless_members_rule_it_out(
-    row: LedgerRow, members: Sequence[Claim], run: Mapping[str, Sequence[Experiment]],
-    taken: Mapping[str, BaselineTime], short: Sequence[str],
-) -> LedgerRow:  # fmt: skip
-    """Return the row. `run`: specifications by experiment; `short`: members whose machines were short of CPU, so that
-    the closed form does not bound them."""
-    reason = limitations.reason_derived(row.claim, members, run, taken, unbounded=short)
-    if row.verdict == NOT_RUN:
-        return replace(row, verdict=NOT_TESTABLE, reason=reason) if reason else row
-    if reason:
-        return row if row.verdict == REPRODUCED else _not_testable(row, reason)
-    with_cpu = limitations.reason_derived(row.claim, members, run, taken) if short else None
-    if with_cpu:
-        names = f"short of CPU: {', '.join(short)} (their rows say how much)"
-        return _not_judged(row, f"not judged: {names}; with CPU enough it cannot come out: {with_cpu}")
-    return row
 
 
 def derived_numbers(claim: Claim, sources: Sequence[LedgerRow]) -> LedgerRow:
@@ -259,10 +239,15 @@ def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[PlaceTes
     region, words = claim.region, _number_list(rows)
     reason = f"{words}, where {region_text(region)} is what was stated"
     if claim.kind is ClaimKind.LOWEST:
-        reason = f"{_lowest_text(sources)}, of {reason}"
-    names = [row.claim.name for row in sources if row.estimate is None]
-    if names:
-        return None, f"{reason}; no interval for {', '.join(names)}"
+        if lower := _perhaps_lower(sources):
+            names = ", ".join(row.claim.name for row in lower)
+            reason = f"{names} {'has' if len(lower) == 1 else 'have'} no number and may be lowest, of {reason}"
+        else:
+            lowest = min((row for row in sources if row.measured is not None), key=lambda row: row.measured or 0.0)
+            reason = f"lowest is {lowest.claim.name}, of {reason}"
+    gaps = [row.claim.name for row in sources if row.estimate is None]
+    if gaps:
+        return None, f"{reason}; no interval for {', '.join(gaps)}"
     effects = [row.estimate for row in sources if row.estimate is not None]
     p_inside, p_outside = [each.p_inside(region) for each in effects], [each.p_outside(region) for each in effects]
     if claim.kind is ClaimKind.SPAN:
@@ -276,20 +261,12 @@ def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[PlaceTes
     return judge_p(max(reaches, none_below), min(all_above, any_below)), reason
 
 
-def _lowest_text(sources: Sequence[LedgerRow]) -> str:
-    if lower := _perhaps_lower(sources):
-        one = len(lower) == 1
-        return f"{', '.join(row.claim.name for row in lower)} {'has' if one else 'have'} no number and may be lowest"
-    lowest = min((row for row in sources if row.measured is not None), key=lambda row: row.measured or 0.0)
-    return f"lowest is {lowest.claim.name}"
-
-
 def _number_list(rows: Sequence[LedgerRow]) -> str:
-    return ", ".join(f"{row.claim.name} {_number_text(row)}" for row in rows)
-
-
-def _number_text(row: LedgerRow) -> str:
-    """Return the number, or without one its interval."""
-    if row.measured is not None or row.low is None or row.high is None:
-        return number(row.measured, 1, signed=True)
-    return f"{signed_percent(row.low)} to {signed_percent(row.high)} without a number"
+    """Return the numbers, or without one the intervals."""
+    texts = []
+    for row in rows:
+        text = number(row.measured, 1, signed=True)
+        if row.measured is None and row.low is not None and row.high is not None:
+            text = f"{signed_percent(row.low)} to {signed_percent(row.high)} without a number"
+        texts.append(f"{row.claim.name} {text}")
+    return ", ".join(texts)

@@ -18,7 +18,7 @@ from analysis.compare.result import RUNS_FAILED, SURVIVORS, MetricKind, MetricRo
 from analysis.metrics import definitions
 from analysis.metrics.definitions import PRIMARY, Better, DifferenceKind
 from analysis.record.event_timeline import WHOLE_RUN
-from analysis.stats import inference, paired_differences
+from analysis.stats import paired_differences
 from analysis.stats.effect import ZERO, Interval, paired, with_floor
 from analysis.stats.paired_differences import MINIMUM_BLOCKS, sign_test
 from analysis.stats.shares import Failures
@@ -87,7 +87,8 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
     return replace(
         row, kind=MetricKind.RATIO if ratio else MetricKind.DIFFERENCE, unit="%" if ratio else metric.unit,
         a=mean(a), b=mean(b),
-        p=effect.p_outside(ZERO) if has_p else None, effect=inference.cliffs_delta(b, a), floor_on_record=is_record,
+        p=effect.p_outside(ZERO) if has_p else None, effect=paired_differences.cliffs_delta(b, a),
+        floor_on_record=is_record,
         region=region_of_goal(goal_percent, smallest, fmean(a), ratio), sign=int(np.sign(effect.estimate.mean)),
         note="; ".join(filter(None, (found.note, no_ratio))),
     )  # fmt: skip
@@ -128,7 +129,7 @@ def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float
     for primary in (True, False):
         family = [i for i, row in enumerate(rows) if row.primary is primary]
         p_of = {i: p for i in family if (p := rows[i].p) is not None and not same_in_every_block(rows[i])}
-        p_holm = dict(zip(p_of, inference.holm(list(p_of.values())).tolist(), strict=True))
+        p_holm = dict(zip(p_of, paired_differences.holm(list(p_of.values())).tolist(), strict=True))
         for i in family:
             row = _with_needed_blocks(replace(rows[i], p_holm=p_holm.get(i)), level / max(1, len(p_of)))
             fact = row.metric == RUNS_FAILED and row.pair in by_fact

@@ -15,7 +15,7 @@ from analysis.nights.night_records import NightRecord
 from analysis.nights.night_series import NightKey, NightSeries
 from analysis.nights.settings import Accepted, Renames
 from analysis.stats.change_points import Candidate, Rule, Step, edges, needed_difference, neighbour_deviation, steps
-from analysis.stats.same_code_floors import step_floor
+from analysis.stats.paired_differences import step_floor
 from analysis.stats.shares import Failures
 
 LEAST_PAIRS = 5  # of nights of the same code, before their scatter is known

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims import pools, publications
-from analysis.claims.ledger_rows import VERDICTS
+from analysis.claims.rows import VERDICTS
 from analysis.errors import RecordError
 from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow

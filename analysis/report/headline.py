@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from analysis.claims import limitations, rules
-from analysis.claims.ledger_rows import LedgerRow, SeriesConditions, failed_note, failed_share
+from analysis.claims.rows import LedgerRow, SeriesConditions, failed_note, failed_share
 from analysis.claims.simulated_rows import simulated_row
 from analysis.claims.statements import RATIOS, Claim, ClaimKind
 from analysis.compare import sentence

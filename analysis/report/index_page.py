@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from analysis.claims.ledger_rows import VERDICTS
+from analysis.claims.rows import VERDICTS
 from analysis.record.files import COMPARISONS, COUNTERFACTUALS, NIGHTS, SeriesPaths, read_json_or_none
 from analysis.record.simulated import first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows

@@ -5,7 +5,7 @@ from math import isfinite
 
 from markupsafe import Markup, escape
 
-from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.rows import LedgerRow
 from analysis.claims.rules import DERIVED_KINDS
 from analysis.claims.statements import SPREADS, ClaimKind
 from analysis.compare.sentence import p_text

@@ -12,7 +12,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from analysis.claims import ledger as claims_ledger
-from analysis.claims.ledger_rows import LedgerRow, SeriesConditions
 from analysis.claims.publications import families_of
 from analysis.claims.statements import load_claims
 from analysis.metrics import scale_decisions

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.metrics.definitions import Metric
-from analysis.stats.same_code_floors import step_floor
+from analysis.stats.paired_differences import step_floor
 
 LONE_NIGHT_SIGMAS = 3.5  # beyond this many standard deviations from both sides a night is an outlier
 Counts = npt.NDArray[np.int_]

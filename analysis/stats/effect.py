@@ -22,7 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
-from analysis.stats import paired_differences, same_code_floors, survival
+from analysis.stats import paired_differences, survival
 from analysis.stats.paired_differences import CONFIDENCE, MINIMUM_BLOCKS, MeanDifference, in_units, on_axis
 from analysis.stats.survival import Times
 
@@ -161,7 +161,7 @@ class PairedEffect:
     def no_narrower(self, floor: float) -> PairedEffect:
         """Return the effect with an error of at least what a floor on the axis implies: neighbouring runs of one side
         reveal a deviation that is small by luck."""
-        least_error = floor / same_code_floors.student_bound(LEVEL, self.blocks - 1)
+        least_error = floor / paired_differences.student_bound(LEVEL, self.blocks - 1)
         estimate = replace(self.estimate, error=max(self.estimate.error, least_error))
         return replace(self, estimate=estimate, floor=in_units(self.estimate, floor))
 
@@ -223,7 +223,7 @@ def with_floor(effect: PairedEffect, a: Sequence[float], b: Sequence[float], qua
     far as +50 %), and at least `least`; and whether that floor is the one on record."""
     estimate = effect.estimate
     neighbour_floor = _neighbour_floor(a, b, estimate.logarithmic, quantum, level)
-    record = same_code_floors.record_floor(on_record, len(a), level)
+    record = paired_differences.record_floor(on_record, len(a), level)
     bound = float(np.copysign(max(neighbour_floor, record or 0.0), estimate.mean))
     floor = max(abs(in_units(estimate, bound)), least)
     return replace(effect, floor=floor), record is not None and record > neighbour_floor
@@ -236,7 +236,7 @@ def _neighbour_floor(
     step = paired_differences.relative_step(first, second, quantum) if logarithmic else quantum
     if logarithmic:
         first, second = np.log(first), np.log(second)
-    return float(same_code_floors.neighbour_floor(first, second, level, step, series))
+    return float(paired_differences.neighbour_floor(first, second, level, step, series))
 
 
 def paired_ratio(
@@ -267,13 +267,13 @@ def own_number(values: Sequence[float], series: Sequence[int] = ()) -> PairedEff
     effect = PairedEffect(MeanDifference(float(mean), float(error), len(values), logarithmic=False))
     if not _show_noise(series):
         return effect
-    return effect.no_narrower(float(same_code_floors.own_floor(numbers, LEVEL, series)))
+    return effect.no_narrower(float(paired_differences.own_floor(numbers, LEVEL, series)))
 
 
 def _show_noise(series: Sequence[int]) -> bool:
     """Return whether there are at least as many pairs of neighbouring blocks as in a series of the fewest blocks: fewer
     give no floor. If each series has one block there are none, and Student's interval stands alone."""
-    return not series or same_code_floors.neighbours(series) >= MINIMUM_BLOCKS - 1
+    return not series or paired_differences.neighbours(series) >= MINIMUM_BLOCKS - 1
 
 
 # --- Fieller's, of means ---------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 
 
 def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
-    from analysis.claims.ledger_rows import NOT_TESTABLE
+    from analysis.claims.rows import NOT_TESTABLE
 
     source = f" ({row['source']})" if row.get("source") else ""
     is_unmeasured = row.get("measured", 0.0) is None or row.get("verdict") == NOT_TESTABLE
@@ -203,7 +203,7 @@ def ledger(testbed: str | None = None, kept: KeptSeries | None = None) -> list[d
 
 def _weight(row: Mapping[str, Any]) -> int:
     """Rank a row: a verdict on runs, or a computation; not testable here; left out; nothing."""
-    from analysis.claims.ledger_rows import NOT_RUN
+    from analysis.claims.rows import NOT_RUN
 
     if not row:
         return 0
@@ -215,8 +215,8 @@ def _weight(row: Mapping[str, Any]) -> int:
 def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
     """Return by claim the result of the series with the most information, across experiments, and exact results."""
     from analysis.claims.ledger import evaluate_each
-    from analysis.claims.ledger_rows import NOT_RUN
     from analysis.claims.pools import pools_of_claims
+    from analysis.claims.rows import NOT_RUN
     from analysis.claims.statements import ClaimKind, load_claims
     from analysis.report.ledger_table import ledger_row
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from analysis.claims.ledger_rows import NO_VERDICT
+from analysis.claims.rows import NO_VERDICT
 from analysis.errors import RecordError
 from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics.uncertainty import UTILITY, clock_errors, has_latency_level, measurement_errors

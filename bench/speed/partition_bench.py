@@ -21,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from analysis.claims.metis_call import STAGES, observation_of, tuple_counts
+from analysis.claims.exact import STAGES, observation_of, tuple_counts
 from bench.tables import markdown_table
 from scheduler_plugins.model import Observation
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.claims import measured_rows, rules
-from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, UNDECIDED, Key, LedgerRow, RunValue, SeriesConditions
 from analysis.claims.measured_rows import VERDICTS_OF_PLACES
+from analysis.claims.rows import DIFFERS, REPRODUCED, UNDECIDED, Key, LedgerRow, RunValue, SeriesConditions
 from analysis.claims.statements import Claim, load_claims
 from analysis.stats import effect
 from analysis.stats.effect import LEVEL, Effect, Interval

@@ -24,7 +24,7 @@ from analysis.compare.verdict import level_of_one_check
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
-from analysis.stats import inference, same_code_floors
+from analysis.stats import paired_differences
 from analysis.stats.paired_differences import (
     MINIMUM_BLOCKS,
     Array,
@@ -135,9 +135,9 @@ class Judgements:
 def judge_sides(sides: Sides, floored: bool = True) -> Judgements:
     blocks = sides.a.shape[-1]
     mean, error = mean_and_error(sides.b - sides.a)
-    called = inference.holm(p_value(mean, error, blocks)) < LEVEL
+    called = paired_differences.holm(p_value(mean, error, blocks)) < LEVEL
     if floored:
-        called &= np.abs(mean) >= same_code_floors.neighbour_floor(sides.a, sides.b, LEVEL)
+        called &= np.abs(mean) >= paired_differences.neighbour_floor(sides.a, sides.b, LEVEL)
     return Judgements(called, mean, half_width(error, blocks))
 
 

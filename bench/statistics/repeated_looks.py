@@ -9,8 +9,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from analysis.claims.ledger_rows import DIFFERS, REPRODUCED
 from analysis.claims.measured_rows import VERDICTS_OF_PLACES
+from analysis.claims.rows import DIFFERS, REPRODUCED
 from analysis.claims.statements import load_claims
 from analysis.stats import effect
 from analysis.stats.effect import Interval

@@ -16,7 +16,7 @@ import pytest
 
 from analysis.claims import capacity, limitations
 from analysis.claims.ledger import conditions
-from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow, RunValue, SeriesConditions
+from analysis.claims.rows import NO_VERDICT, LedgerRow, RunValue, SeriesConditions
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import ClaimKind, load_claims
 from analysis.record.files import SeriesPaths

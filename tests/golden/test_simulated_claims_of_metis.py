@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from analysis.claims.ledger import evaluate_newest
-from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow
+from analysis.claims.rows import NO_VERDICT, NOT_RUN, LedgerRow
+from analysis.claims.simulated_rows import SweepRuns, read_sweep, sweep_row
 from analysis.claims.statements import SPREADS, load_claims
-from analysis.claims.sweep_rows import SweepRuns, read, sweep_row
 from analysis.record.files import SeriesPaths
 from barograph.campaign.sweep import SweepFolder, link_runs, open_sweep
 from barograph.plan import sweep
@@ -90,7 +90,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> 
     roots = {name.replace("/", "-"): folder.root for name, folder in folders.items()}
     one_pass.analyse(spark, results.parent / "together", roots)
     metrics = {name for claim in CLAIMS.values() for name in (claim.metric, claim.best_by) if name}
-    found = (read(SeriesPaths(folder.root), metrics) for folder in folders.values())
+    found = (read_sweep(SeriesPaths(folder.root), metrics) for folder in folders.values())
     rows = {row.claim.name: row for row in evaluate_newest(results, "metis") if row.claim.simulated}
     return Simulated(rows, {each.name: each for each in found})
 

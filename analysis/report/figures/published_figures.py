@@ -15,9 +15,9 @@ from statistics import fmean, quantiles
 from textwrap import fill
 
 from analysis.claims import publications
-from analysis.claims.ledger_rows import RunValue, percent_over
 from analysis.claims.measured_rows import best_of_three
 from analysis.claims.publications import PublishedFigure
+from analysis.claims.rows import RunValue, percent_over
 from analysis.claims.statements import RATIOS, Claim, load_claims
 from analysis.metrics.definitions import metric
 from analysis.record.event_timeline import FIRST_EVENT

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analysis.calibration.collection import RunSums, collect
 from analysis.calibration.fit import fit_costs
 from analysis.calibration.judgement import SeriesErrors
 from analysis.calibration.linear import CostEstimate
+from analysis.calibration.sums import RunSums, collect
 from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE, Validation
 from analysis.ingest import tables
 from analysis.metrics import build

@@ -7,15 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.calibration import fit, linear, sums
-from analysis.calibration.collection import RunSums
-from analysis.calibration.deliveries import is_dealt_evenly, of_worker, remote_shares
-from analysis.calibration.fit import fit_costs
+from analysis.calibration import linear, sums
+from analysis.calibration.fit import StartRow, as_costs, fit_costs, start_cpu, start_estimates, start_times
 from analysis.calibration.hops import hop_rows
 from analysis.calibration.linear import Linear, jackknife, solve
-from analysis.calibration.start_costs import StartRow, start_cpu, start_estimates, start_times
 from analysis.calibration.starts import Join, StartGroup, joins, merge, orders, start_groups
-from analysis.calibration.thread_costs import tuple_estimates
+from analysis.calibration.sums import RunSums
+from analysis.calibration.tuple_costs import deliveries_of_worker, is_dealt_evenly, remote_shares, tuple_estimates
 from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedComponent, SimulatedTopology, Waits, young_share
 
 NAMES = ("a", "b", "c")
@@ -27,7 +25,7 @@ def of(x: np.ndarray, y: np.ndarray, names: tuple[str, ...] = NAMES) -> Linear:
 
 def test_columns_that_differ_are_told_apart_and_none_is_below_nothing() -> None:
     x = np.random.default_rng(1).uniform(0, 1, (50, 3))
-    found = solve(of(x, x @ np.array([2.0, 3.0, 0.0]) - 0.01 * x[:, 2]))
+    found = solve([of(x, x @ np.array([2.0, 3.0, 0.0]) - 0.01 * x[:, 2])])
     assert found.unknown == {}
     assert found.values["a"] == pytest.approx(2.0, rel=0.02) and found.values["b"] == pytest.approx(3.0, rel=0.02)
     assert found.values["c"] == 0.0
@@ -36,7 +34,7 @@ def test_columns_that_differ_are_told_apart_and_none_is_below_nothing() -> None:
 def test_of_two_columns_that_go_together_the_later_keeps_its_default() -> None:
     x = np.random.default_rng(1).uniform(0, 1, (50, 3))
     x[:, 2] = 0.1 * x[:, 1]
-    found = solve(of(x, x @ np.array([2.0, 3.0, 0.5])))
+    found = solve([of(x, x @ np.array([2.0, 3.0, 0.5]))])
     assert found.values == pytest.approx({"a": 2.0, "b": 3.0})
     assert found.unknown == {"c": "cannot be told from a, b here (0.0 % of it is its own)"}
 
@@ -44,24 +42,24 @@ def test_of_two_columns_that_go_together_the_later_keeps_its_default() -> None:
 def test_a_column_of_nothing_says_nothing() -> None:
     x = np.random.default_rng(1).uniform(0, 1, (50, 3))
     x[:, 0] = 0.0
-    assert solve(of(x, x[:, 1])).unknown == {"a": "nothing of it happened in these runs"}
+    assert solve([of(x, x[:, 1])]).unknown == {"a": "nothing of it happened in these runs"}
 
 
 def test_few_rows_say_nothing() -> None:
     x = np.random.default_rng(1).uniform(0, 1, (linear.LEAST_ROWS - 1, 1))
-    assert solve(of(x, x[:, 0], ("a",))).unknown == {"a": f"only {linear.LEAST_ROWS - 1} rows say anything"}
+    assert solve([of(x, x[:, 0], ("a",))]).unknown == {"a": f"only {linear.LEAST_ROWS - 1} rows say anything"}
 
 
 def test_the_interval_of_a_mean_is_that_of_student() -> None:
     values = [1.0, 2.0, 4.0]
-    low, high = jackknife(3, lambda places: float(np.mean([values[place] for place in places])))
+    low, high = jackknife(values, lambda some: float(np.mean(some)))
     half = 4.302653 * np.std(values, ddof=1) / np.sqrt(3)
     assert low == pytest.approx(max(0.0, np.mean(values) - half)) and high == pytest.approx(np.mean(values) + half)
 
 
 def test_one_run_has_no_interval_and_what_is_held_at_nothing_has_none_either() -> None:
-    assert jackknife(1, lambda _: 1.0) == (None, None)
-    assert jackknife(3, lambda _: 0.0) == (None, None)
+    assert jackknife([1], lambda _: 1.0) == (None, None)
+    assert jackknife([1, 2, 3], lambda _: 0.0) == (None, None)
 
 
 COSTS = Costs(start_cpu_s=1.0, start_wait_s=9.0, stop_s=9.0, fetch_s=9.0)
@@ -71,44 +69,46 @@ def start(
     number: int, elapsed_s: float, restarted: int = 0, *, is_first: bool = False, is_timed: bool = True
 ) -> StartRow:
     """On a quarter of a core."""
-    return StartRow(number, restarted, elapsed_s, 0.0, lambda cpu_s: number * cpu_s / 0.25, is_first, is_timed)
+    return StartRow(number, restarted, elapsed_s, 0.0, 0.25, is_first, is_timed)
 
 
 def test_what_starts_take_beside_their_cpu_is_a_wait_and_what_restarts_take_more_a_stop() -> None:
     """A wait of 2 s, then a CPU second on a quarter of a core each; restarts stop for 1.5 s before."""
     rows = [start(1, 6.0), start(3, 14.0), start(1, 7.5, 1), start(2, 11.5, 2)]
-    assert start_times(rows, COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5})
+    assert start_times([rows], COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5})
 
 
 def test_the_first_workers_of_a_topology_on_a_machine_wait_for_its_code() -> None:
     rows = [start(1, 6.0), start(1, 7.5, 1), start(2, 11.25, is_first=True)]
-    assert start_times(rows, COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5, "fetch_s": 1.25})
+    assert start_times([rows], COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5, "fetch_s": 1.25})
 
 
 def test_without_a_plain_start_the_code_takes_what_it_does_by_default() -> None:
     """First starts and restarts alone: the wait of the first is what is left of them beside the code."""
     rows = [start(1, 15.0, is_first=True), start(1, 7.5, 1)]
-    assert start_times(rows, COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5})
+    assert start_times([rows], COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5})
 
 
 def test_restarts_that_are_no_slower_have_no_stop() -> None:
-    assert start_times([start(1, 6.0), start(1, 5.0, 1)], COSTS) == pytest.approx({"start_wait_s": 1.5, "stop_s": 0.0})
+    assert start_times([[start(1, 6.0), start(1, 5.0, 1)]], COSTS) == pytest.approx(
+        {"start_wait_s": 1.5, "stop_s": 0.0}
+    )
 
 
 def test_without_restarts_nothing_says_what_a_stop_takes_and_without_others_it_takes_what_it_does_by_default() -> None:
-    assert start_times([start(1, 6.0), start(1, 6.0)], COSTS) == pytest.approx({"start_wait_s": 2.0})
-    assert start_times([start(1, 15.0, 1), start(1, 15.0, 1)], COSTS) == pytest.approx({"start_wait_s": 2.0})
+    assert start_times([[start(1, 6.0), start(1, 6.0)]], COSTS) == pytest.approx({"start_wait_s": 2.0})
+    assert start_times([[start(1, 15.0, 1), start(1, 15.0, 1)]], COSTS) == pytest.approx({"start_wait_s": 2.0})
 
 
 def test_starts_of_orders_at_different_times_say_nothing_of_waits() -> None:
-    assert start_times([start(1, 6.0), start(2, 99.0, is_timed=False)], COSTS) == pytest.approx({"start_wait_s": 2.0})
+    assert start_times([[start(1, 6.0), start(2, 99.0, is_timed=False)]], COSTS) == pytest.approx({"start_wait_s": 2.0})
 
 
 def test_a_supervisor_that_starts_beside_workers_is_not_taken_for_one() -> None:
-    alone = StartRow(2, 0, 6.0, 3.0, lambda _: 0.0)
-    beside = StartRow(1, 0, 6.0, 9.0, lambda _: 0.0, is_timed=False)
-    assert start_cpu([alone, beside]) == 1.5
-    assert start_cpu([beside]) == 9.0, "the only one"
+    alone = StartRow(2, 0, 6.0, 3.0, 1.0)
+    beside = StartRow(1, 0, 6.0, 9.0, 1.0, is_timed=False)
+    assert start_cpu([[alone, beside]]) == 1.5
+    assert start_cpu([[beside]]) == 9.0, "the only one"
 
 
 def group(machine: str, order_s: float, elapsed_s: float, number: int = 1, *, is_first: bool = True) -> StartGroup:
@@ -182,8 +182,7 @@ def test_what_leaves_a_worker_is_known_from_where_tasks_are(grouping: str, own: 
     work = chain(grouping)
     assert remote_shares(work.edges[0], work, {"bolt": own}) == remote
     rows = [{"component": "spout", "tasks": 1, "emitted": 100}, {"component": "bolt", "tasks": own, "emitted": 0}]
-    sent = of_worker(work, rows)
-    assert sent.remote == pytest.approx(100 * remote) and sent.kilobytes == pytest.approx(50 * remote)
+    assert deliveries_of_worker(work, rows) == pytest.approx((100 * remote, 50 * remote))
 
 
 def test_a_grouping_whose_targets_are_not_known_says_nothing_of_what_is_sent() -> None:
@@ -201,7 +200,7 @@ def test_a_run_that_says_nothing_leaves_every_default_with_a_reason() -> None:
     found = fit_costs([NOTHING, replace(NOTHING, run_id="b-r1")], default)
     assert [each.name for each in found] == list(default.__dataclass_fields__)
     assert all(each.value is None and each.why and each.default == getattr(default, each.name) for each in found)
-    assert fit.costs_of(found) == default
+    assert Costs(**as_costs(found)) == default
 
 
 def calm_run(window_s: float) -> RunSums:

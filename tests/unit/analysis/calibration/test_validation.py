@@ -189,14 +189,10 @@ def of_star(machine_type: str) -> dict[str, Any]:
     return {"topology": {"name": "star"}, "testbed": {"name": "simulated", "machine_type": machine_type, "scale": 0.3}}
 
 
-def test_of_a_calibration_before_these_fields_nothing_is_on_record(tmp_path: Path) -> None:
-    document = {**FOUND.as_document(), "v": 2}
-    document["validity"] = {name: document["validity"][name] for name in [each.name for each in fields(Validity)][:10]}
-    older = Validation.of_document(document, tmp_path / "errors.json")
-    (said,) = outside(validity_in(), older.validity)
-    assert said.startswith(
-        "of these nothing is on record: policy, queues of, waits, machines that join, periods, workers"
-    )
+def test_of_what_no_run_had_nothing_is_on_record() -> None:
+    assert outside(validity_in(), replace(validity_in(), rates_per_s=None, waits=())) == [
+        "of these nothing is on record: waits, tuples/s of a source"
+    ]
 
 
 def test_a_document_comes_back_as_it_was(tmp_path: Path) -> None:

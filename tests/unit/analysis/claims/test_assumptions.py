@@ -10,7 +10,7 @@ import pytest
 from analysis.claims import limitations
 from analysis.claims.assumptions import time_of_baseline
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import Key, LedgerRow, RunValue, SeriesConditions
+from analysis.claims.rows import Key, LedgerRow, RunValue, SeriesConditions
 from analysis.claims.statements import Claim, load_claims
 from analysis.report.ledger_table import ledger_row
 from analysis.stats.survival import Times

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from analysis.claims.ledger import judge_all
-from analysis.claims.ledger_rows import RunValue, SeriesConditions
+from analysis.claims.rows import RunValue, SeriesConditions
 from analysis.claims.statements import load_claims
 from bench.statistics import claim_verdicts
 from bench.statistics.claim_verdicts import CLAIMS, NOISES, SPREADS, Case, Shares, Simulated, counted, verdicts

@@ -9,7 +9,7 @@ import pytest
 from analysis.claims import limitations
 from analysis.claims.exact import COMPUTATIONS, RULES
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import LedgerRow, Outcome, RunValue, SeriesConditions
+from analysis.claims.rows import LedgerRow, Outcome, RunValue, SeriesConditions
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import FAMILIES, Claim, ClaimKind, Resolution, load_claims, parse_claims
 from analysis.report.ledger_table import interval_text, ledger_row, measured_text
@@ -609,7 +609,7 @@ def test_without_pymetis_what_needs_it_is_not_run_and_the_others_are_judged(monk
 
 def test_a_policy_that_places_nothing_is_no_error_of_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
-    monkeypatch.setattr("analysis.claims.metis_call.bind", lambda *_: lambda *_: Decision(reason="t: declined: why"))
+    monkeypatch.setattr("analysis.claims.exact.bind", lambda *_: lambda *_: Decision(reason="t: declined: why"))
     row = judge(next(claim for claim in load_claims() if claim.id == "M13"), SeriesConditions({}))
     assert (row.verdict, row.reason) == ("not run", "not computed: t: declined: why")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from analysis.claims.ledger import conditions, evaluate, evaluate_newest
-from analysis.claims.ledger_rows import Outcome
 from analysis.claims.pools import kept_series, pools_of_claims
+from analysis.claims.rows import Outcome
 from analysis.claims.statements import load_claims
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths

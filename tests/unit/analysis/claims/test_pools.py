@@ -10,8 +10,8 @@ import pytest
 
 from analysis import provenance
 from analysis.claims.ledger import evaluate, evaluate_newest, judge
-from analysis.claims.ledger_rows import LedgerRow, RunValue, SeriesConditions
 from analysis.claims.pools import kept_series, pools_of_claims
+from analysis.claims.rows import LedgerRow, RunValue, SeriesConditions
 from analysis.claims.statements import load_claims
 from analysis.record.files import SeriesPaths, write_json_atomic
 from analysis.report.ledger_table import ledger_row

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.ledger import judge_all, ledger_rows
-from analysis.claims.ledger_rows import LedgerRow, RunValue, SeriesConditions
+from analysis.claims.rows import LedgerRow, RunValue, SeriesConditions
 from analysis.claims.simulated_rows import simulated_row, simulated_rows
 from analysis.claims.statements import Claim, ClaimKind, Resolution, load_claims
 from analysis.report.ledger_table import ledger_row

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import Key, LedgerRow, RunValue, SeriesConditions
+from analysis.claims.rows import Key, LedgerRow, RunValue, SeriesConditions
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, ClaimKind, Resolution, load_claims, parse_claims
 from analysis.numerals import signed_percent

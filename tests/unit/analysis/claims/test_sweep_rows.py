@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from analysis.claims.ledger import evaluate, evaluate_newest
-from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.rows import LedgerRow
+from analysis.claims.simulated_rows import read_sweep, row_without_sweep, sweep_row
 from analysis.claims.statements import Claim, ClaimKind, Resolution, load_claims
-from analysis.claims.sweep_rows import read, row_without_sweep, sweep_row
 from analysis.record.files import SeriesPaths
 from analysis.report.ledger_table import ledger_row
 from tests.support.series_by_hand import cut_short, drop_column, write_table
@@ -62,7 +62,7 @@ def write_sweep(
 
 def row(tmp_path: Path, claim: Claim, **numbers: Numbers) -> LedgerRow:
     root = write_sweep(tmp_path / "sweep-1", numbers or {BYTES: SENT, EMITTED: RATE})
-    return sweep_row(claim, read(SeriesPaths(root), {claim.metric, EMITTED}))
+    return sweep_row(claim, read_sweep(SeriesPaths(root), {claim.metric, EMITTED}))
 
 
 def test_a_number_is_of_all_points_seed_by_seed(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_claim_may_be_about_some_points(tmp_path: Path) -> None:
     found = row(tmp_path, replace(CLAIM, points=(("machines.before", ("20",)),)))
     assert found.measured == pytest.approx(-20.0) and "before 10" not in found.reason
     none = sweep_row(
-        replace(CLAIM, points=(("machines.before", ("80",)),)), read(SeriesPaths(tmp_path / "sweep-1"), {BYTES})
+        replace(CLAIM, points=(("machines.before", ("80",)),)), read_sweep(SeriesPaths(tmp_path / "sweep-1"), {BYTES})
     )
     assert (none.verdict, none.measured) == ("not run", None)
     assert none.reason.endswith(f"no complete run of metis measured {BYTES} at machines.before of 80")
@@ -111,7 +111,7 @@ def test_the_spread_of_three_runs(tmp_path: Path) -> None:
     assert (found.measured, found.low, found.high) == tuple(map(pytest.approx, (15.0, 10.0, 20.0)))
     assert found.reason == "simulated, sweep-1: before 10: 10.0, before 20: 20.0"
     largest = sweep_row(
-        replace(claim, kind=ClaimKind.LARGEST_SPREAD), read(SeriesPaths(tmp_path / "sweep-1"), {EMITTED})
+        replace(claim, kind=ClaimKind.LARGEST_SPREAD), read_sweep(SeriesPaths(tmp_path / "sweep-1"), {EMITTED})
     )
     assert largest.measured == pytest.approx(20.0)
     shown = {name: str(text).replace("\u00a0", " ") for name, text in ledger_row(found, simulated=True).items()}
@@ -126,7 +126,7 @@ def test_the_row_says_in_how_many_runs_the_policy_moved_anything(tmp_path: Path)
     moved = {"even": dict.fromkeys(SENT["even"], 0.0), "metis": {key: 100.0 * (key[0] == 10) for key in SENT["metis"]}}
     numbers = {BYTES: SENT, EMITTED: RATE, "rescheduled_percent": moved}
     assert row(tmp_path, CLAIM, **numbers).reason.endswith("not steady; metis moved executors in 3 of 6 runs")
-    sweep = read(SeriesPaths(tmp_path / "sweep-1"), {BYTES, EMITTED})
+    sweep = read_sweep(SeriesPaths(tmp_path / "sweep-1"), {BYTES, EMITTED})
     twenty = sweep_row(replace(CLAIM, points=(("machines.before", ("20",)),)), sweep)
     assert twenty.reason.endswith("; metis moved executors in 0 of 3 runs")
     assert "moved" not in sweep_row(replace(CLAIM, variant="even", baseline="even"), sweep).reason
@@ -141,7 +141,7 @@ def test_a_spread_is_of_three_runs_as_published_the_first_by_number(tmp_path: Pa
     """10 of 100; with seeds 10 and 11 it would be 100 of 100."""
     rates = {(m, seed): rate for m in MACHINES for seed, rate in zip(FIVE, (95, 100, 105, 50, 150), strict=True)}
     root = write_sweep(tmp_path / "sweep-1", {EMITTED: {"even": rates, "metis": {}}}, seeds=FIVE)
-    found = sweep_row(SPREAD, read(SeriesPaths(root), {EMITTED}))
+    found = sweep_row(SPREAD, read_sweep(SeriesPaths(root), {EMITTED}))
     assert (found.measured, found.low, found.high, found.runs) == (pytest.approx(10.0), 10.0, 10.0, 3)
 
 
@@ -159,14 +159,14 @@ def test_the_first_three_seeds_are_so_by_number(tmp_path: Path) -> None:
     less = {key: {2: 7.0, 11: 1.0}.get(key[1], 10.0) for key in sent}
     numbers = {EMITTED: {"even": rates, "metis": rates}, BYTES: {"even": sent, "metis": less}}
     root = write_sweep(tmp_path / "sweep-1", numbers, seeds=FIVE)
-    assert sweep_row(CLAIM, read(SeriesPaths(root), {BYTES, EMITTED})).best_of_three == pytest.approx(-30.0)
+    assert sweep_row(CLAIM, read_sweep(SeriesPaths(root), {BYTES, EMITTED})).best_of_three == pytest.approx(-30.0)
 
 
 @pytest.mark.parametrize("variant", ["metis", "even"])
 def test_runs_that_were_too_long_to_be_seen_leave_no_mean(tmp_path: Path, variant: str) -> None:
     """A mean of the others would be too small."""
     root = write_sweep(tmp_path / "sweep-1", {BYTES: SENT, EMITTED: RATE}, unreached=[(variant, (20, 3))])
-    found = sweep_row(CLAIM, read(SeriesPaths(root), {BYTES, EMITTED}))
+    found = sweep_row(CLAIM, read_sweep(SeriesPaths(root), {BYTES, EMITTED}))
     assert (found.verdict, found.measured, found.best_of_three) == ("not run", None, None)
     assert found.reason == (
         "simulated, sweep-1: longer than was watched, so only larger than a number: 1 of 6 runs at before 20"
@@ -210,7 +210,7 @@ def test_a_mean_over_all_points_is_none_of_those_that_are_left(tmp_path: Path) -
     found = row(tmp_path, CLAIM, **{BYTES: ten, EMITTED: RATE})
     assert (found.verdict, found.measured, found.best_of_three) == ("not run", None, None)
     assert found.reason == "simulated, sweep-1: too few seeds at before 20"
-    sweep = read(SeriesPaths(tmp_path / "sweep-1"), {BYTES, EMITTED})
+    sweep = read_sweep(SeriesPaths(tmp_path / "sweep-1"), {BYTES, EMITTED})
     own = replace(CLAIM, kind=ClaimKind.OWN_AT_MOST, baseline=None, best_by=None)
     assert sweep_row(own, sweep).reason == "simulated, sweep-1: too few seeds at before 20"
     larger = replace(CLAIM, points=(("machines.before", ("10", "80")),))
@@ -230,11 +230,11 @@ def test_the_ledger_finds_the_newest_sweep_and_leaves_other_claims_alone(tmp_pat
     assert rows["M02/payload"].reason.startswith(f"simulated, {newer.name} (2 of 6 points failed): ")
     mixed = {**json.loads((newer / "sweep.json").read_text()), "runs_of_other_code": {"a1": 2, "b2": 3}}
     (newer / "sweep.json").write_text(json.dumps(mixed))
-    found = read(SeriesPaths(newer), {BYTES})
+    found = read_sweep(SeriesPaths(newer), {BYTES})
     assert found.words == f"simulated, {newer.name} (2 of 6 points failed; 5 of 12 runs are of other code)"
     whole = {**mixed, "failures": [], "runs_of_other_code": {"a1": 12}}
     (newer / "sweep.json").write_text(json.dumps(whole))
-    assert read(SeriesPaths(newer), {BYTES}).words == f"simulated, {newer.name}", "all of one code"
+    assert read_sweep(SeriesPaths(newer), {BYTES}).words == f"simulated, {newer.name}", "all of one code"
     assert rows["M01"].verdict == "not run"
     assert rows["M02/parallel"] == row_without_sweep(rows["M02/parallel"].claim)
     assert "barograph sweep metis/parallel_machines" in rows["M02/parallel"].reason

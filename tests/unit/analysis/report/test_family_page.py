@@ -8,8 +8,8 @@ import pytest
 
 from analysis.calibration.validation import FOLDER, write
 from analysis.claims import publications
-from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow
 from analysis.claims.publications import PublishedFigure, PublishedPanel
+from analysis.claims.rows import NO_VERDICT, LedgerRow
 from analysis.claims.statements import load_claims
 from analysis.record.files import SeriesPaths
 from analysis.report import family_page

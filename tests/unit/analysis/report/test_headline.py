@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from analysis.claims.ledger_rows import Outcome, RunValue, SeriesConditions
+from analysis.claims.rows import Outcome, RunValue, SeriesConditions
 from analysis.claims.statements import Claim, ClaimKind, load_claims
 from analysis.report.headline import headline
 from barograph.plan.experiment import load

@@ -12,7 +12,7 @@ import pytest
 from analysis.compare.blocks import Block, MetricBlocks, Value
 from analysis.compare.result import Verdict
 from analysis.compare.verdict import judge_rows, metric_row
-from analysis.stats import inference
+from analysis.stats import paired_differences
 from bench.statistics import comparisons, drawn_comparisons
 from bench.statistics.drawn_comparisons import Request, Series, drawn_sets, shares
 from tests.support.compared_series import LATENCY, SideOf, write
@@ -89,7 +89,7 @@ def test_stopping_at_the_first_call_would_not_keep_it() -> None:
 
 def test_holm_for_many_is_holm_for_one() -> None:
     p = np.random.default_rng(4).random((50, 7)) ** 3
-    assert inference.holm(p).tolist() == [inference.holm(row).tolist() for row in p]
+    assert paired_differences.holm(p).tolist() == [paired_differences.holm(row).tolist() for row in p]
 
 
 def test_the_noise_can_be_that_of_series_on_record(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.stats import paired_differences, same_code_floors
+from analysis.stats import paired_differences
 
 A, B = [100.0, 104.0, 98.0, 101.0], [112.0, 113.0, 111.0, 115.0]
 VALUES = st.lists(st.tuples(st.floats(1, 1e6), st.floats(1, 1e6)), min_size=3, max_size=12)
@@ -72,14 +72,14 @@ def test_the_floor_is_blind_to_slow_drift_and_sees_noise() -> None:
     quiet = np.array([1.00, 1.01, 1.00, 1.01, 1.00, 1.01])
     drifting = quiet + 0.05 * np.arange(6)
     noisy = np.array([1.0, 1.3, 0.9, 1.2, 0.8, 1.25])
-    of = [float(same_code_floors.neighbour_floor(side, side, 0.05)) for side in (quiet, drifting, noisy)]
+    of = [float(paired_differences.neighbour_floor(side, side, 0.05)) for side in (quiet, drifting, noisy)]
     assert of[0] < of[1] < of[2] / 3
 
 
 def test_the_floor_holds_back_what_neighbours_of_the_same_code_differ_by() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.normal(0, 1, (2, 4000, 8))
-    beyond = np.abs((b - a).mean(axis=1)) >= same_code_floors.neighbour_floor(a, b, 0.05)
+    beyond = np.abs((b - a).mean(axis=1)) >= paired_differences.neighbour_floor(a, b, 0.05)
     assert 0.03 < beyond.mean() < 0.08  # the level that it is made for, by an approximate number of freedoms
 
 
@@ -87,7 +87,7 @@ def test_runs_of_two_series_are_no_neighbours() -> None:
     """On another box all is half as fast: that is no noise."""
     quiet = np.array([1.00, 1.01, 1.00, 1.01, 1.00, 1.01])
     apart = quiet - np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5])
-    floor, own = same_code_floors.neighbour_floor, same_code_floors.own_floor
+    floor, own = paired_differences.neighbour_floor, paired_differences.own_floor
     floors = [float(floor(side, side, 0.05, series=(3, 3))) for side in (quiet, apart)]
     owns = [float(own(side, 0.05, (3, 3))) for side in (quiet, apart)]
     assert floors[0] == pytest.approx(floors[1]) and owns[0] == pytest.approx(owns[1])
@@ -100,13 +100,13 @@ def test_the_floor_of_several_series_has_its_level() -> None:
     rng = np.random.default_rng(1)
     between = np.repeat(rng.normal(0, 9, (4000, 3)), (2, 3, 3), axis=1)
     a, b = rng.normal(0, 1, (2, 4000, 8)) + between
-    beyond = np.abs((b - a).mean(axis=1)) >= same_code_floors.neighbour_floor(a, b, 0.05, series=(2, 3, 3))
+    beyond = np.abs((b - a).mean(axis=1)) >= paired_differences.neighbour_floor(a, b, 0.05, series=(2, 3, 3))
     assert 0.03 < beyond.mean() < 0.08
 
 
 def test_the_floor_on_record_is_around_zero_and_needs_six_blocks() -> None:
-    assert same_code_floors.record_floor([0.01] * 5, 4, 0.05) is None
-    assert same_code_floors.record_floor([0.01] * 6, 4, 0.05) == pytest.approx(stats.t.ppf(0.975, 6) * 0.01 / 2)
+    assert paired_differences.record_floor([0.01] * 5, 4, 0.05) is None
+    assert paired_differences.record_floor([0.01] * 6, 4, 0.05) == pytest.approx(stats.t.ppf(0.975, 6) * 0.01 / 2)
 
 
 def test_needed_blocks_find_the_goal_in_four_of_five_cases() -> None:

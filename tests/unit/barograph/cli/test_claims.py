@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from analysis.claims.exact import COMPUTATIONS
-from analysis.claims.ledger_rows import NOT_RUN, NOT_TESTABLE, LedgerRow
 from analysis.claims.pools import BlockPool
+from analysis.claims.rows import NOT_RUN, NOT_TESTABLE, LedgerRow
 from analysis.claims.statements import ClaimKind, load_claims
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.claims.ledger import judge_all
-from analysis.claims.ledger_rows import RunValue, SeriesConditions
+from analysis.claims.rows import RunValue, SeriesConditions
 from analysis.claims.statements import Claim, ClaimKind, Resolution
 from analysis.nights import pages
 from analysis.nights.findings import evaluate

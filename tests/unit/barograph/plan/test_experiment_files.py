@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from analysis.claims import capacity
-from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
+from analysis.claims.rows import BLOCKS_OF_A_VERDICT
 from analysis.claims.statements import load_claims
 from analysis.metrics.definitions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
