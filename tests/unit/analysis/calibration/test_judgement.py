@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scipy.stats import kendalltau
 
 from analysis.calibration.judgement import (
     ModelError,
@@ -215,14 +213,6 @@ def test_machines_that_only_one_side_has_or_that_are_not_in_the_cluster_are_no_p
         ("before", "m1", 50.0, None), ("after", "m1", 50.0, None), ("after", "m2", None, 50.0),
         ("after", "m5", pytest.approx(7.0), None),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_kendall_s_tau_is_that_of_scipy_ties_included(seed: int) -> None:
-    rng = random.Random(seed)
-    a, b = ([float(rng.randint(0, 6)) for _ in range(8)] for _ in range(2))
-    assert len({*a}) > 1 and len({*b}) > 1, "scipy has no number without an order"
-    assert kendall_tau(a, b) == pytest.approx(kendalltau(a, b).statistic)
 
 
 def test_a_ranking_of_one_or_of_equals_has_no_tau_and_a_model_without_an_order_has_none_of_it() -> None:

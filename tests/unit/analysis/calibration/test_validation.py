@@ -433,9 +433,3 @@ def test_variants_of_an_experiment_are_spoken_of_together(tmp_path: Path) -> Non
     runs = [{**run(COSTS, variants=variants), "variant": each["name"]} for each in variants]
     _, beyond = sentences(runs, [tmp_path])
     assert beyond == "Outside of what was validated: policy etp, metis (validated: stela)."
-
-
-def test_machines_that_an_event_names_are_no_more_machines() -> None:
-    load = {"kind": "cpu_load", "machines": ["m1", "m2"], "cores": 0.2, "for_s": 10.0}
-    found = validity_in(events=[{"kind": "scale_out", "machines": 1}, load, {"kind": "crash", "machine": "m1"}])
-    assert found.machines == (4.0, 5.0) and "cpu_load" in found.events

@@ -74,10 +74,6 @@ def test_a_reduction_that_no_policy_can_show_over_a_quick_baseline_does_not_diff
     assert row.measured == pytest.approx(-1.3, abs=2.0)
 
 
-def test_who_is_as_quick_as_noise_lets_it_does_not_differ_from_more() -> None:
-    assert judged(DIAMOND, [60.0] * 6, QUICK).verdict == "not testable here"
-
-
 def test_a_watch_that_is_too_short_is_the_reason_that_is_known_before() -> None:
     short = {"durations": {"after_floor_s": 300.0, "horizon_s": 300.0}}
     assert judged(DIAMOND, QUICK, QUICK, watch=short).reason.startswith("ratios of times can be seen to be −80.0 to")
@@ -93,10 +89,6 @@ def test_over_a_slow_baseline_it_comes_out_or_differs() -> None:
     slow = [700.0, 690.0, 710.0, 700.0, 690.0, 710.0]
     assert judged(DIAMOND, [60.0] * 6, slow).verdict == "reproduced"
     assert judged(DIAMOND, [130.0] * 6, slow).verdict == "differs"
-
-
-def test_fewer_than_three_blocks_say_nothing_of_the_baseline() -> None:
-    assert judged(DIAMOND, [110.0, 150.0], QUICK[:2]).verdict_text == "2 runs: no interval"
 
 
 def test_only_blocks_that_are_compared_count() -> None:
@@ -135,11 +127,6 @@ def test_an_increase_over_a_baseline_that_fills_the_watch_cannot_be_seen() -> No
         in row.reason
     )
     assert judged("S09/star SP", [300.0] * 6, [400.0, 410.0, 390.0] * 2).verdict == "differs"
-
-
-def test_about_equal_can_always_be_seen() -> None:
-    assert judged("S09/linear SP", [700.0] * 6, QUICK).verdict == "differs"
-    assert judged("S09/linear SP", [130.0, 120.0, 140.0] * 2, [700.0] * 6).verdict == "differs"
 
 
 def test_logs_of_others_say_how_long_a_baseline_took_too() -> None:
@@ -285,13 +272,6 @@ def test_what_came_out_hangs_on_the_limit_of_cpu_too() -> None:
     assert row.verdict == "reproduced" and "with a CPU limit of 75 % it would be undecided (not judged)" in row.notes
     row = judge(CLAIMS[name], with_cpu(name, numbers, {"before": [88.0] * 3}))
     assert row.verdict == "undecided" and "with a CPU limit of 90 % it would be reproduced" in row.notes
-
-
-def test_what_is_open_by_the_closed_form_has_its_verdict_at_every_limit() -> None:
-    numbers = {"stela": [150.0, 151.0, 149.0], "even_rebalance": [100.0, 101.0, 99.0]}
-    for used in (78.0, 85.0):
-        row = judge(CLAIMS["S03"], with_cpu("S03", numbers, {"after": [used] * 3}))
-        assert row.verdict == "differs" and "CPU limit" not in row.reason
 
 
 def test_what_can_come_out_is_judged_and_says_it() -> None:

@@ -15,7 +15,7 @@ from barograph.run.storm_cluster import render_topology
 from scheduler_plugins.model import Observation, ScaleEvent
 from scheduler_plugins.policies import bind, initial_placement, scaling
 from scheduler_plugins.policies.stela import StelaParameters
-from tests.support.closed_form_gains import best_gain_percent, gain_percent, stela_gain_percent
+from tests.support.closed_form_gains import best_gain_percent, stela_gain_percent
 from tests.support.topologies_by_hand import machines
 from topologies import catalogue
 from topologies.work import SOURCE_CHARACTERS, topology_work
@@ -149,12 +149,6 @@ def test_a_hundred_slots_take_no_time(name: str) -> None:
     assert levels == sorted(levels)
 
 
-@pytest.mark.parametrize("name", catalogue.names())
-def test_every_shipped_topology_has_a_closed_form(name: str) -> None:
-    topology = shipped(name)
-    assert capacity.throughput(topology, topology.initial) > 0.0
-
-
 @pytest.mark.parametrize("parameters", [{"cost_model": "busy"}, {"unthrottled": True}])
 def test_what_burns_cpu_or_has_no_rate_has_none(parameters: dict[str, Any]) -> None:
     assert capacity.topology_of_flux(catalogue.render("page_load", parameters)) is None
@@ -172,26 +166,6 @@ def test_what_it_does_not_know_has_none(old: str, new: str) -> None:
     flux = catalogue.render("star")
     assert old in flux
     assert capacity.topology_of_flux(flux.replace(old, new, 1)) is None
-
-
-def test_a_busy_cost_of_nothing_is_none() -> None:
-    assert shipped("star", {"cost_model": "busy", "ms_per_character": 0.0})
-
-
-@pytest.mark.parametrize(
-    ("more", "gain"),
-    [
-        ({"parse_lines": 7}, 25.0),  # the filters behind it can do 124/s, where parse_lines did 99/s
-        ({"parse_lines": 7, "filter_failure": 5, "filter_success": 5}, 37.5),
-        ({"parse_lines": 6, "filter_failure": 5}, 27.8),
-        ({"parse_lines": 6, "filter_failure": 5, "filter_success": 5, "parse_success": 5}, 31.2),
-    ],
-)
-def test_what_three_more_of_parse_lines_give_hangs_on_where_the_other_slots_go(
-    more: dict[str, int], gain: float
-) -> None:
-    topology = shipped("network_monitoring")
-    assert gain_percent(topology, topology.initial | more) == pytest.approx(gain, abs=0.05)
 
 
 @pytest.mark.parametrize(

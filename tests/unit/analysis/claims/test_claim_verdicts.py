@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from analysis.claims.ledger import judge_all
@@ -113,29 +112,6 @@ def test_among_many_claims_fewer_verdicts_hold() -> None:
     ]
     assert counted(said) == Shares(1 / 3, 1 / 3)
     assert counted(said, 59) == Shares(0.0, 1 / 3)
-
-
-def test_the_table_has_the_shares_and_beside_each_edge_the_wrong_ones() -> None:
-    """p of six blocks is 1 %: among the three claims of star's experiment that holds, among page_load's seven not."""
-
-    def at(truth: float) -> Simulated:
-        verdict = "reproduced" if truth < 10.0 else "differs"
-
-        def said(rng: np.random.Generator, blocks: int) -> claim_verdicts.Said:
-            return claim_verdicts.Said(verdict, 0.06 / blocks)
-
-        return said
-
-    right = Case(CLAIMS["S03"], "right", at, [("low", 0.0), ("high", 20.0)], edge=10.0)
-    ones = " | ".join(4 * ["100.0 / 0.0"])
-    others = " | ".join(4 * ["0.0 / 100.0"])
-    assert list(claim_verdicts.lines(right, 10)) == [
-        f"| right: low | {ones} | 100.0 / 0.0 |",
-        f"| right: high | {others} | 0.0 / 100.0 |",
-        f"| right: wrong at the edge | {' | '.join(4 * ['0.0 / 0.0'])} | 0.0 / 0.0 |",
-    ]
-    wrong = list(claim_verdicts.lines(replace(right, claim=CLAIMS["S06/own gain"], numbers=[], inside=1), 10))
-    assert wrong == [f"| right: wrong at the edge | {' | '.join(4 * ['100.0 / 100.0'])} | 0.0 / 0.0 |"]
 
 
 def test_every_estimated_kind_of_stelas_claims_is_simulated() -> None:

@@ -82,14 +82,6 @@ def test_p_values_are_below_the_level_exactly_where_the_interval_says_so(
     assert (found.p_outside(ABOUT_65) < 0.05) is outside is (high < ABOUT_65.low or ABOUT_65.high < low)
 
 
-def test_an_open_region_has_one_end() -> None:
-    found = own_number([-9.0, -8.0, -7.0])
-    assert found is not None
-    assert found.p_inside(Interval(float("-inf"), -2.0)) < 0.05
-    assert found.p_outside(Interval(-2.0, float("inf"))) < 0.05
-    assert found.p_outside(Interval(float("-inf"), -2.0)) == 1.0
-
-
 def test_how_many_blocks_would_decide_grows_with_the_scatter_and_with_how_near_the_edge_lies() -> None:
     near = student([154.0, 150.0, 158.0], [100.0, 100.0, 100.0]).blocks_to_decide(ABOUT_65)
     nearer = student([152.0, 148.0, 156.0], [100.0, 100.0, 100.0]).blocks_to_decide(ABOUT_65)
@@ -124,13 +116,6 @@ def test_equal_windows_do_not_show_that_there_is_no_scatter() -> None:
     assert low < -95.0 < -80.0 < high
 
 
-def test_a_baseline_that_may_be_zero_leaves_the_interval_open() -> None:
-    found = mean_ratio([10.0, 10.0, 20.0], [0.0, 0.0, 10.0], 10.0)
-    assert found is not None
-    assert found.interval()[1] == float("inf")
-    assert mean_ratio([10.0, 10.0, 20.0], [0.0, 0.0, 0.0], 10.0) is None
-
-
 def test_where_the_baseline_may_be_zero_nothing_is_sure() -> None:
     """Its set of ratios is no interval: both ends of a region may be rejected while a ratio of 1 is not."""
     found = mean_ratio([0.0, 0.0, 0.0, 0.0, 0.0, 50.0], [0.0, 10.0, 10.0, 20.0, 20.0, 120.0], 10.0)
@@ -138,13 +123,6 @@ def test_where_the_baseline_may_be_zero_nothing_is_sure() -> None:
     assert found.interval() == (-100.0, float("inf"))
     assert found.p_inside(Interval(-100.0, -50.0)) >= 0.05
     assert found.p_outside(Interval(-10.0, 10.0)) >= 0.05
-
-
-def test_no_window_at_all_is_the_most_that_can_be_less() -> None:
-    found = mean_ratio([0.0] * 6, [80.0, 80.0, 90.0, 80.0, 80.0, 80.0], 10.0)
-    assert found is not None
-    assert found.point == -100.0
-    assert found.p_inside(Interval(-100.0, -75.0)) < 0.05
 
 
 def test_a_short_time_is_as_coarse_as_it_is_short() -> None:
@@ -171,19 +149,14 @@ def test_of_times_that_were_never_reached_only_the_known_end_decides() -> None:
 DRAWS = 2_000
 
 
-@pytest.mark.parametrize("blocks", [3, 6])
-@pytest.mark.parametrize("noise", ["normal", "heavy", "drift"])
-def test_at_the_edge_of_what_was_stated_reproduced_is_rare(blocks: int, noise: str) -> None:
-    """The true ratio is just out of the region: whoever says `reproduced` is wrong."""
-    shares = claim_verdicts.shares(81.5, ABOUT_65, blocks, claim_verdicts.NOISES[noise], DRAWS)
-    assert shares.reproduced <= 0.05
-
-
-@pytest.mark.parametrize("blocks", [3, 6])
-@pytest.mark.parametrize("noise", ["normal", "heavy", "drift"])
-def test_what_is_in_the_region_rarely_differs(blocks: int, noise: str) -> None:
-    shares = claim_verdicts.shares(81.4, ABOUT_65, blocks, claim_verdicts.NOISES[noise], DRAWS)
-    assert shares.differs <= 0.05
+@pytest.mark.parametrize("blocks", [3, pytest.param(6, marks=pytest.mark.long)])
+@pytest.mark.parametrize("noise", ["normal", "heavy", pytest.param("drift", marks=pytest.mark.long)])
+def test_verdicts_at_the_edge_of_what_was_stated_are_rarely_wrong(blocks: int, noise: str) -> None:
+    """The true ratio is just out of the region, and just within."""
+    out, within = (
+        claim_verdicts.shares(truth, ABOUT_65, blocks, claim_verdicts.NOISES[noise], DRAWS) for truth in (81.5, 81.4)
+    )
+    assert out.reproduced <= 0.05 >= within.differs
 
 
 @pytest.mark.parametrize(

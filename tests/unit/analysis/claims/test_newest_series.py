@@ -25,7 +25,6 @@ def write(
     series_id: str,
     after: dict[str, list[float]],
     planned: int = 0,
-    event_id: str | None = "e1",
     experiment: str = STAR,
 ) -> Path:
     """A series with a throughput a run; `planned`: more runs than there are records of."""
@@ -43,7 +42,7 @@ def write(
                 "policy": variant, "parameters": "{}", "status": "complete", "failure_message": None,
             })  # fmt: skip
             row = {"run_id": run_id, "metric": "throughput_after", "value": value, "censored": False}
-            measured.append(row | ({"event_id": event_id} if event_id else {}))
+            measured.append(row | {"event_id": "e1"})
     for name, rows in (("runs", runs), ("measurements", measured)):
         paths.table(name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows), paths.table(name) / "part.parquet")
@@ -81,15 +80,6 @@ def test_a_series_that_stopped_after_whole_blocks_counts_with_the_blocks_it_has(
     (stopped / "series.json").write_text(json.dumps({"v": 1, "experiment": STAR, "runs": names}))
     write(tmp_path, "20261120-000000-a", {"stela": [1.0, 2.0, 3.0, 4.0]})
     assert judged_by(tmp_path, CHECK) == stopped
-
-
-def test_a_demo_does_not_hide_a_verdict(tmp_path: Path) -> None:
-    whole = write(tmp_path, "20261120-000000-a", {"stela": [1.0, 2.0, 3.0]})
-    assert judged_by(tmp_path, CHECK) == whole
-    write(tmp_path, "20261121-000000-a", {"stela": [1.0]})
-    assert judged_by(tmp_path, CHECK) == whole
-    again = write(tmp_path, "20261122-000000-a", {"stela": [1.0, 2.0, 3.0]})
-    assert judged_by(tmp_path, CHECK) == again
 
 
 def test_neither_fewer_blocks_nor_fewer_variants_replace_a_verdict(tmp_path: Path) -> None:
@@ -136,20 +126,6 @@ def test_a_simulated_series_never_stands_for_one_on_machines(tmp_path: Path) -> 
     assert judged_by(tmp_path) == measured
     assert judged_by(tmp_path, testbed="simulated") == newest
     assert judged_by(tmp_path, testbed="ec2") is None
-
-
-def test_the_ledger_of_nothing_has_the_exact_claims(tmp_path: Path) -> None:
-    assert pools_of_claims(load_claims(), kept_series(tmp_path)) == {}
-    rows = evaluate_newest(tmp_path)
-    assert {row.claim.id for row in rows if row.verdict != "not run"} == {"S01", "S02", "S14", "M13"}
-
-
-@pytest.mark.parametrize("event_id", [None, "e1"])
-def test_tables_from_before_there_were_events_are_of_the_first_one(tmp_path: Path, event_id: str | None) -> None:
-    write(tmp_path, "s", {"stela": [164, 165, 166], "even_rebalance": [99, 100, 101]}, event_id=event_id)
-    found = {row.claim.name: row for row in evaluate_newest(tmp_path)}["S03"]
-    assert (found.measured, found.verdict) == (pytest.approx(65.0, abs=0.1), "reproduced")
-    assert found.run_ids[0] == "stela-r1"
 
 
 def test_series_of_one_experiment_are_pooled_block_by_block(tmp_path: Path) -> None:
@@ -202,28 +178,6 @@ def test_a_number_of_the_runs_that_are_left_says_how_many_failed(tmp_path: Path)
     assert (row.runs, row.verdict, row.notes[0]) == (6, "undecided", failed), "they were repeated"
 
 
-CONVERGED = {"sp": 60.0, "st": 80.0, "script": 0.0}
-
-
-def add_times(root: Path, horizons: dict[str, float], definitions: dict[str, float] | None = None) -> None:
-    """Times of convergence for every run, in `measurements` and `convergence`, by definition."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    paths = SeriesPaths(root)
-    table = paths.table("measurements") / "part.parquet"
-    measured = pq.read_table(table).to_pylist()
-    runs = [row["run_id"] for row in measured]
-    keys = [(run, name, time_s) for run in runs for name, time_s in (definitions or CONVERGED).items()]
-    measured += [{"run_id": run, "metric": f"convergence_{name}_s", "value": time_s, "censored": False,
-                  "event_id": "e1"} for run, name, time_s in keys]  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(measured), table)
-    paths.table("convergence").mkdir()
-    found = [{"run_id": run, "event_id": "e1", "definition": name, "time_s": time_s, "censored": False,
-              "horizon_s": horizons[name]} for run, name, time_s in keys]  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(found), paths.table("convergence") / "part.parquet")
-
-
 def test_runs_in_which_stela_found_nothing_to_parallelise_count_as_all_others_do(tmp_path: Path) -> None:
     """Six blocks: in three new machines get what SP II-B gives them, and throughput grows by 65 %; in three they get
     nothing, and it stays. The mean of their logarithms is that of 1.65 ** 0.5."""
@@ -244,23 +198,6 @@ def test_runs_in_which_stela_found_nothing_to_parallelise_count_as_all_others_do
     measured = replace(conditions([SeriesPaths(root)]), experiments={STAR: [load(STAR)]})
     said = headline(STAR, (EVEN, "stela"), {"e1": "scale_out"}, measured)
     assert "6 runs of each" in said and "no complete run" not in said
-
-
-@pytest.mark.parametrize("variant", ["slots_of_the_code", "authors"])
-def test_a_variant_with_another_rule_of_slots_is_compared(tmp_path: Path, variant: str) -> None:
-    """By the code's rule new machines get one executor fewer than by SP's: that is what settings/stela_windows asks."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    name = "settings/stela_windows"
-    root = write(tmp_path, "s", {"window_60": [100.0], variant: [125.0]}, experiment=name)
-    runs, measured = (SeriesPaths(root).table(table) / "part.parquet" for table in ("runs", "measurements"))
-    pq.write_table(pa.Table.from_pylist([run | {"policy": "stela"} for run in pq.read_table(runs).to_pylist()]), runs)
-    over = {"run_id": f"{variant}-r1", "metric": "instances_on_joined_over_expected", "value": -1.0, "censored": False,
-            "event_id": "e1"}  # fmt: skip
-    pq.write_table(pa.Table.from_pylist([*pq.read_table(measured).to_pylist(), over]), measured)
-    said = headline(name, ("window_60", variant), {"e1": "scale_out"}, conditions([SeriesPaths(root)]))
-    assert "25" in said and "no complete run" not in said
 
 
 def test_runs_without_a_policy_and_blocks_are_compared_in_their_order(tmp_path: Path) -> None:

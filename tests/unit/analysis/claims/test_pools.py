@@ -159,14 +159,6 @@ def test_what_was_measured_or_analysed_otherwise_is_not_pooled(
     assert ("`barograph report 'stela/star/*'` analyses all by the same code" in note) is (part == "analysis")
 
 
-def test_many_other_series_are_counted(tmp_path: Path) -> None:
-    for day in range(10, 15):
-        keep_series(tmp_path, f"202611{day}-000000-a", THREE, asked(testbed={"scale": 0.1 + day / 1000}))
-    keep_series(tmp_path, SECOND, ANOTHER_BOX)
-    names = ", ".join(f"202611{day}-000000-a" for day in (10, 11, 12))
-    assert f"not pooled, for they differ: {names} and 2 more (testbed)" in row_of(tmp_path).notes
-
-
 def test_no_pair_is_made_across_series_and_a_failed_run_takes_its_block_out(tmp_path: Path) -> None:
     """Series of a fast box and of a slow one, each of which lacks a run of its first block."""
     root = keep_series(tmp_path, FIRST, THREE)

@@ -75,25 +75,6 @@ def test_a_ledger_of_measured_runs_has_nothing_of_it() -> None:
     assert not {"model_text", "range_text", "lowest", "highest", "simulated"} & ledger_row(row).keys()
 
 
-def test_seeds_that_all_give_the_same_and_a_single_seed() -> None:
-    same = conditions({"stela": [150.0] * 3, "even_rebalance": [100.0] * 3})
-    assert text_of(simulated_row(S04, same)) == "the model gives +50 % (the same with 3 seeds); stated +45 %"
-    one = conditions({"stela": [150.0], "even_rebalance": [100.0]})
-    assert text_of(simulated_row(S04, one)) == "the model gives +50 % (1 seed); stated +45 %"
-
-
-def test_a_check_of_every_run_says_what_each_gives() -> None:
-    check = replace(
-        S04, kind=ClaimKind.EVERY_RUN, metric="workers", stated=0.0, unit="workers", within=None, baseline=None
-    )
-    assert text_of(simulated_row(check, conditions({"stela": [0.0, 0.0]}, "workers"))) == (
-        "the model gives 0 workers (the same with 2 seeds); stated 0 workers"
-    )
-    assert text_of(simulated_row(check, conditions({"stela": [0.0, 3.0]}, "workers"))) == (
-        "the model gives 3 workers (0 to 3 over 2 seeds); stated 0 workers"
-    )
-
-
 def test_a_time_that_some_seed_never_reached_has_no_range() -> None:
     """The seeds that are left would be the quick ones."""
     times = replace(S04, metric="convergence_sp_s", stated=-92.0)
@@ -105,12 +86,6 @@ def test_a_time_that_some_seed_never_reached_has_no_range() -> None:
     none = conditions({"stela": [170.0] * 3, "even_rebalance": [170.0] * 3}, "convergence_sp_s",
                       {"stela": 3, "even_rebalance": 3})  # fmt: skip
     assert text_of(simulated_row(times, none)) == "the model gives no number; stated −92 %"
-
-
-def test_what_was_not_simulated_says_so() -> None:
-    row = simulated_row(S04, conditions({"stela": [150.0]}))
-    assert row.verdict == "not run" and "no complete run of even_rebalance" in row.reason
-    assert text_of(row) == "not run; stated +45 %"
 
 
 def test_the_reason_says_what_can_come_out_and_what_stelas_rule_gives() -> None:

@@ -41,20 +41,22 @@ def test_an_own_gain_is_compared_with_what_is_stated() -> None:
     assert row.reason == "no part of the interval lies within +63.6 to +98.0: the same direction, but smaller"
 
 
-def test_falls_means_below_over_the_whole_interval_and_by_more_than_nothing() -> None:
-    falls = {"kind": ClaimKind.OWN_BELOW, "stated": 0.0, "within": CHANGE}
-    assert gain([-9, -8, -7], **falls).verdict == "reproduced"
-    assert gain([7, 8, 9], **falls).reason == "no part of the interval lies below −2.0"
-    row = gain([-9, -1, 5], **falls)
-    assert (row.verdict, row.direction) == ("undecided", "none")
-    assert gain([-0.5, -0.4, -0.6], **falls).verdict == "differs"
-
-
-def test_does_not_improve_allows_what_cannot_be_called_an_improvement() -> None:
-    not_more = {"kind": ClaimKind.OWN_AT_MOST, "stated": 0.0, "within": CHANGE}
-    assert gain([0.1, -0.2, 0.3], **not_more).verdict == "reproduced"
-    assert gain([-3, -2, 9], **not_more).verdict == "undecided"
-    assert gain([4, 5, 6], **not_more).verdict == "differs"
+@pytest.mark.parametrize(
+    ("kind", "within", "verdicts"),
+    [
+        (ClaimKind.OWN_BELOW, CHANGE, {"reproduced": [-9, -8, -7], "undecided": [-9, -1, 5], "differs": [7, 8, 9]}),
+        (ClaimKind.OWN_BELOW, CHANGE, {"differs": [-0.5, -0.4, -0.6]}),  # by more than the resolution
+        (ClaimKind.OWN_AT_MOST, CHANGE, {"reproduced": [0.1, -0.2, 0.3], "undecided": [-3, -2, 9], "differs": [4, 5, 6]}),
+        (ClaimKind.OWN_AT_LEAST, TENTH, {"reproduced": [-5, -4, -4.5], "undecided": [-11, -8, 3],
+                                         "differs": [-13, -12, -11.5]}),
+        (ClaimKind.OWN, TENTH, {"reproduced": [-1, 0, 1], "undecided": [-9, 0, 9], "differs": [12, 13, 14]}),
+    ],
+)  # fmt: skip
+def test_the_whole_interval_counts_for_each_kind_of_own_number(
+    kind: ClaimKind, within: Resolution, verdicts: dict[str, list[float]]
+) -> None:
+    for verdict, values in verdicts.items():
+        assert gain(values, kind=kind, within=within, stated=0.0).verdict == verdict
 
 
 def test_yields_no_further_increase_allows_less_and_what_cannot_be_called_an_increase() -> None:
@@ -128,21 +130,6 @@ def test_a_claim_about_what_is_added_names_who_is_without_it() -> None:
             parse_claims({"resolutions": resolutions, "claims": [entry | wrong]}, "claims.yaml")
     (found,) = parse_claims({"resolutions": resolutions, "claims": [entry | {"without": ["c", "d"]}]}, "claims.yaml")
     assert found.without == ("c", "d")
-
-
-def test_preserves_allows_a_tenth_less() -> None:
-    preserves = {"kind": ClaimKind.OWN_AT_LEAST, "stated": 0.0}
-    assert gain([-5, -4, -4.5], **preserves).verdict == "reproduced"
-    assert gain([-11, -8, 3], **preserves).verdict == "undecided"
-    assert gain([-13, -12, -11.5], **preserves).verdict == "differs"
-
-
-def test_barely_moves_is_within_a_tenth_over_the_whole_interval_whatever_the_scatter() -> None:
-    """Runs that differ much from each other show no lack of change: once their floor made it so."""
-    barely = {"kind": ClaimKind.OWN, "stated": 0.0}
-    assert gain([-9, 0, 9], **barely).verdict == "undecided"
-    assert gain([12, 13, 14], **barely).verdict == "differs"
-    assert gain([-1, 0, 1], **barely).verdict == "reproduced"
 
 
 def test_only_one_strategy_improves() -> None:

@@ -158,14 +158,6 @@ def test_notes_are_of_the_experiments_own_claims_and_alike_ones_share_a_line() -
     assert limitations.notes(claims, replace(mine, name="mine/diamond")) == ()
 
 
-def test_notes_on_a_claim_that_follows_from_others() -> None:
-    scale_in = replace(SCALE_IN, name="stela/page_load_scale_in", claims=("S12",))
-    notes = limitations.notes(list(CLAIMS.values()), scale_in)
-    assert [
-        note for note in notes if note.startswith("S12/2X to 5X: not testable here: S12/over group 1 cannot lie there")
-    ]
-
-
 def test_how_many_blocks_a_stated_time_needs() -> None:
     """Two times that scatter by a third each, within ± 25 %: some forty blocks, as simulated verdicts have it."""
     said = weaknesses_of("S09/linear SP", replace(spec("linear", 6, floor_s=150.0), repetitions=6))

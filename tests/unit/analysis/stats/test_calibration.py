@@ -1,6 +1,5 @@
 """The promises of docs/decisions/statistics.md, on few enough simulated comparisons to run with every test."""
 
-import sys
 from collections import Counter
 from math import comb
 from pathlib import Path
@@ -51,15 +50,6 @@ def test_no_difference_is_rarely_said_of_codes_that_differ_by_the_goal(noise: st
     assert comparisons.judge_sides(sides).no_difference().mean() <= comparisons.LEVEL
 
 
-def test_that_simulation_sees_a_rule_that_is_wrong() -> None:
-    sides = comparisons.simulate(
-        np.random.default_rng(4), NUMBER, 1, 10, comparisons.normal, 0.04, comparisons.GOAL
-    )  # fmt: skip
-    found = comparisons.judge_sides(sides)
-    narrow_around_zero = ~found.called & (found.half <= comparisons.GOAL) & (np.abs(found.mean) <= found.half)
-    assert narrow_around_zero.mean() > 3 * comparisons.LEVEL
-
-
 def test_no_difference_is_found_where_there_is_none() -> None:
     sides = comparisons.simulate(np.random.default_rng(7), NUMBER, 4, 5, comparisons.normal, 0.011)
     assert comparisons.judge_sides(sides).no_difference()[:, 0].mean() > 0.95
@@ -74,17 +64,6 @@ def test_blocks_enough_find_the_goal_or_rule_it_out() -> None:
     )
     assert same.no_difference[:, 0].mean() > 0.8 < apart.called[:, 0].mean()
     assert apart.no_difference[:, 0].mean() <= comparisons.LEVEL
-
-
-def test_stopping_at_the_first_call_would_not_keep_it() -> None:
-    """The reason for stopping by width: the simulation does see a rule that is wrong."""
-    sides = comparisons.simulate(np.random.default_rng(3), NUMBER, 4, 20, comparisons.normal, 0.04)
-    ever = np.zeros(NUMBER, dtype=bool)
-    for blocks in range(3, 21):
-        ever |= comparisons.judge_sides(comparisons.Sides(sides.a[..., :blocks], sides.b[..., :blocks])).called.any(
-            axis=1
-        )
-    assert ever.mean() > 2 * comparisons.LEVEL
 
 
 def test_holm_for_many_is_holm_for_one() -> None:
@@ -168,28 +147,6 @@ def test_sets_of_blocks_are_drawn_once_each_and_splits_share_none() -> None:
     split = drawn_comparisons.disjoint_sets(blocks, 6, Random(1))
     assert len(split) == 3 and max(Counter(number for each in split for number in each).values()) == 1
     assert drawn_comparisons.consecutive_sets(blocks, 6)[-1] == (15, 16, 17, 18, 19, 20)
-
-
-def test_the_table_of_drawn_comparisons(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = interleaved(tmp_path / "s", 1.0, 0.9, blocks=7)
-    words = [str(root), "--same", "x_a,x_b", "--slower", "y_a", "--blocks", "3-4", "--draws", "10", "--splits", "3"]
-    monkeypatch.setattr(sys, "argv", ["drawn_comparisons", *words])
-    drawn_comparisons.main()
-    text = capsys.readouterr().out
-    assert "over all 7 blocks x_a against x_b" in text and " and y_a -" in text and "drawn in each block" in text
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[3:]]
-    assert [line[:3] for line in lines[1:]] == [
-        ["3", "any of 35", "10"], ["3", "consecutive", "5"], ["3", "disjoint", "3 × 2"],
-        ["4", "any of 35", "10"], ["4", "consecutive", "4"], ["4", "disjoint", "3 × 1"],
-    ]  # fmt: skip
-
-
-def test_a_series_without_whole_blocks_says_what_it_has(tmp_path: Path) -> None:
-    root = interleaved(tmp_path / "s", 1.0, 0.9, blocks=3)
-    with pytest.raises(ValueError, match="complete runs: x_a 3, x_b 3, none 0"):
-        Series(root, Request("x_a", "x_b", "none"))
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.03, comparisons.GOAL, -comparisons.GOAL, 0.1])

@@ -25,11 +25,6 @@ def test_runs_of_the_same_setting_are_together_and_others_left_out() -> None:
     assert level_scatter.levels_after(blocks).tolist() == [[90.0, 91.0, 90.0], [200.5, 210.0, 205.0]]
 
 
-def test_a_table_without_levels_is_refused() -> None:
-    with pytest.raises(KeyError, match="throughput_before"):
-        recorded_levels(["block,experiment,variant", "1,stela/star,even"])
-
-
 def test_the_record_is_read_whole() -> None:
     runs = recorded_levels(RUNS.read_text(encoding="utf-8").splitlines())
     assert len(runs) >= 31 and len(level_scatter.settings(runs)["stela/star"]) >= 4
@@ -64,11 +59,3 @@ def test_one_run_of_a_block_or_one_block_say_nothing() -> None:
     assert in_blocks([[100.0], [110.0]]) is None is by_runs_alone([[100.0], [110.0]])
     assert of_means([[100.0, 110.0]]) is None
     assert beside_variants(np.array([[100.0], [110.0]])) is None
-
-
-def test_the_table_has_a_row_for_each_setting() -> None:
-    text = level_scatter.table(level_scatter.settings(recorded_levels(TABLE)))
-    (row,) = (line for line in text.splitlines() if line.startswith("| stela/star"))
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[1] == "6 in 3"
-    assert [cells[place].partition("; ")[2] for place in (2, 3, 5)] == ["3)", "2)", "2)"]

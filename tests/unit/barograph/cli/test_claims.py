@@ -18,7 +18,6 @@ from barograph.cli.claims import claim_lines, ledger, newest_findings
 from tests.support.series_by_hand import cut_short, drop_column
 from tests.unit.analysis.calibration.test_validation import COSTS, judged_and_simulated
 from tests.unit.analysis.calibration.test_validation import run as simulated_run
-from tests.unit.analysis.claims.test_newest_series import add_times
 from tests.unit.analysis.claims.test_pools import keep_series
 
 ROW = {
@@ -188,7 +187,6 @@ def test_a_series_that_cannot_be_read_is_named_and_the_rest_go_on(
 ) -> None:
     levels = {"stela": [165.0, 165.3, 164.7], "even_rebalance": [100.0, 100.2, 99.8]}
     damaged, whole = (keep_series(results, f"2026112{number}-000000-a", levels) for number in (1, 2))
-    add_times(damaged, {"sp": 150.0, "st": 150.0, "script": 30.0})
     (damaged / "claims.json").write_text(
         json.dumps({"v": LEDGER_VERSION, "claims": [{**ROW, "id": "S04", "verdict": "differs"}]})
     )
