@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from analysis import provenance
 from analysis.calibration.fit import as_costs
-from analysis.calibration.judgement import SeriesErrors, judge
+from analysis.calibration.judgement import SeriesErrors, complete, judge
 from analysis.calibration.linear import CostEstimate
 from analysis.calibration.validation import SeriesName, Validation, validation_of, write, write_costs
 from analysis.calibration.validity import Validity, validity_of_run
@@ -64,34 +64,27 @@ def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
             " fitted to: leave it out of one"
         )
     for folder in (*folders, *judged):
-        series = read_series(folder)
-        testbed = series.experiment.testbed
+        testbed = read_series(folder).experiment.testbed
         if place_of(testbed) == "memory":
             raise ExperimentError(
-                f"{series.folder} was not measured: its testbed is {testbed.name}; give series of real machines, of"
-                " local, ec2, emulab or existing"
+                f"{folder} was not measured: its testbed is {testbed.name}; give series of real machines, of local,"
+                " ec2, emulab or existing"
             )
-        _require_tables(folder)
+        tables = results_of(folder).tables(folder)
+        if missing := [name for name in NEEDED if tables is None or not tables.has(name)]:
+            raise ExperimentError(
+                f"{folder} has no table {', '.join(missing)}: it was not analysed, or by an older version; run"
+                f" `barograph report {folder}`, then again"
+            )
+        if not complete(small_tables.rows(SeriesPaths(folder), "runs")):
+            raise ExperimentError(f"{folder} has no complete run; resume it, or give another series")
     code = provenance.code_digest() if judged else ""
-    for folder in judged:
+    for folder in judged:  # otherwise a difference might come from a metric's rules and not from the model
         if provenance.digest_of_series(folder) != code:
             raise ExperimentError(
                 f"{folder} was analysed by other code than the work tree's, which analyses the simulated runs that"
                 f" stand beside it; run `barograph report {folder}`, then again"
             )
-
-
-def _require_tables(folder: Path) -> None:
-    tables = results_of(folder).tables(folder)
-    missing = [name for name in NEEDED if tables is None or not tables.has(name)]
-    if missing:
-        raise ExperimentError(
-            f"{folder} has no table {', '.join(missing)}: it was not analysed, or by an older version; run `barograph"
-            f" report {folder}`, then again"
-        )
-    rows = small_tables.rows(SeriesPaths(folder), "runs")
-    if not any(row["status"] == "complete" for row in rows):
-        raise ExperimentError(f"{folder} has no complete run; resume it, or give another series")
 
 
 spark_for = partial(one_session, simulates=True)
@@ -130,11 +123,6 @@ def sums_of(spark: SparkSession, folder: Path) -> list[RunSums]:
     return sums
 
 
-def name_of(folder: Path) -> SeriesName:
-    runs = [row for row in small_tables.rows(SeriesPaths(folder), "runs") if row["status"] == "complete"]
-    return SeriesName(read_series(folder).experiment.name, folder.name, len(runs))
-
-
 def judge_on(
     spark: SparkSession, folder: Path, costs: Mapping[str, float], into: Path, say: Say, seeds: int = 1
 ) -> SeriesErrors:
@@ -143,7 +131,7 @@ def judge_on(
     from analysis.metrics import build
 
     real = SeriesPaths(folder)
-    runs = [row["run_id"] for row in small_tables.rows(real, "runs") if row["status"] == "complete"]
+    runs = [row["run_id"] for row in complete(small_tables.rows(real, "runs"))]
     simulated = simulate(folder, costs, into, runs, say, seeds)
     paths = SeriesPaths(simulated.folder)
     if any(paths.runs.glob("*/run.json")):
@@ -151,14 +139,6 @@ def judge_on(
         tables.build_tables(spark, paths)
         build.build_metrics(spark, paths)
     return judge(real, paths, simulated.missing, simulated.failed_seeds, seeds)
-
-
-def _validity(simulated: SeriesPaths) -> Validity:
-    """Return the range of validation: the simulated runs, each as it was watched."""
-    if not any(simulated.runs.glob("*/run.json")):
-        return Validity()
-    runs = [run for run in small_tables.rows(simulated, "runs") if run["status"] == "complete"]
-    return sum(map(validity_of_run, runs), Validity())
 
 
 def calibrate(
@@ -170,13 +150,17 @@ def calibrate(
     from analysis.report import calibration_page
 
     costs = as_costs(estimates)
-    names, judgements, validity = [name_of(each) for each in fitted], list[SeriesErrors](), Validity()
+    names, judgements, validity = [], list[SeriesErrors](), Validity()
+    for each in fitted:
+        runs = complete(small_tables.rows(SeriesPaths(each), "runs"))
+        names.append(SeriesName(read_series(each).experiment.name, each.name, len(runs)))
     write_costs(folder, validation_of(today.isoformat(), estimates, names, judgements, Validity()))
     for real in judged:
         say(f"{folder}: has the costs; judging them on {real.name}")
         into = folder / SIMULATED / read_series(real).experiment.name / real.name
         judgements.append(judge_on(spark, real, costs, into, say, seeds))
-        validity += _validity(SeriesPaths(into))
+        if any(into.glob("runs/*/run.json")):
+            validity += sum(map(validity_of_run, complete(small_tables.rows(SeriesPaths(into), "runs"))), Validity())
     validation = validation_of(today.isoformat(), estimates, names, judgements, validity)
     write(folder, validation)
     calibration_page.write(folder / calibration_page.PAGE, validation, judgements)

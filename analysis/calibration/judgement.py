@@ -8,6 +8,7 @@ seconds that count on both sides: if queues grow, other seconds have other laten
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -213,11 +214,11 @@ def values_of_sides(sides: Sequence[tuple[Reader, StandsFor]]) -> list[dict[Key,
 
 def values_of(measured: Iterable[Row], stands_for: StandsFor) -> dict[Key, SideNumber]:
     """Return the values of rows of `measurements`."""
-    groups: dict[Key, list[Row]] = {}
+    groups: dict[Key, list[Row]] = defaultdict(list)
     for row in measured:
         if row["run_id"] in stands_for and row["metric"] in JUDGED:
             key = (row["topology"] or "", stands_for[row["run_id"]], row["event_id"], row["metric"])
-            groups.setdefault(key, []).append(row)
+            groups[key].append(row)
     return {key: over_runs(key[3], of_key) for key, of_key in groups.items()}
 
 
@@ -253,29 +254,30 @@ def latencies(
     """Return mean and 95 % of all tuples of each run in these seconds, as rows of `measurements`. `intervals`: of the
     same side, which say whether a run was steady."""
     steady = {(row["run_id"], row["topology"] or "", row["event_id"], row["phase"]): row["steady"] for row in intervals}
-    windows: dict[tuple[str, str, str], list[Row]] = {}
+    windows: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in latency:
         if row["run_id"] in stands_for and row["mean_ms"] is not None:
-            windows.setdefault((row["run_id"], row["topology"] or "", row["event_id"]), []).append(row)
+            windows[row["run_id"], row["topology"] or "", row["event_id"]].append(row)
     rows = []
     for (run_id, topology, event_id), of_run in windows.items():
         for (real, place, event, phase), (begin, end) in spans.items():
-            if (real, place, event) != (stands_for[run_id], topology, event_id):
-                continue
             selection = [row for row in of_run if begin <= row["window_s"] <= end - WINDOW_S]
-            fields = {"run_id": run_id, "topology": topology, "event_id": event_id, "censored": False}
-            fields["steady"] = steady.get((run_id, topology, event_id, phase))
-            rows += [{**fields, "metric": f"{name}_{phase}", "value": value} for name, value in _latencies(selection)]
+            if (real, place, event) != (stands_for[run_id], topology, event_id) or not selection:
+                continue
+            values: dict[str, float | None] = {}
+            if tuples := sum(row["n"] for row in selection):
+                values[LATENCY_MEAN] = sum(row["n"] * row["mean_ms"] for row in selection) / tuples
+            if all(row.get("buckets") is not None for row in selection):
+                histogram = merged((row["buckets"], row["counts"]) for row in selection)
+                values[LATENCY_P95] = percentile_ms(histogram, 0.95)
+            fields = {"run_id": run_id, "topology": topology, "event_id": event_id, "censored": False,
+                      "steady": steady.get((run_id, topology, event_id, phase))}  # fmt: skip
+            rows += [
+                {**fields, "metric": f"{name}_{phase}", "value": value}
+                for name, value in values.items()
+                if value is not None
+            ]
     return rows
-
-
-def _latencies(windows: Sequence[Row]) -> Iterable[tuple[str, float]]:
-    if tuples := sum(row["n"] for row in windows):
-        yield LATENCY_MEAN, sum(row["n"] * row["mean_ms"] for row in windows) / tuples
-    if windows and all(row.get("buckets") is not None for row in windows):
-        highest = percentile_ms(merged((row["buckets"], row["counts"]) for row in windows), 0.95)
-        if highest is not None:
-            yield LATENCY_P95, highest
 
 
 NOTHING = SideNumber(None, 0)
@@ -306,27 +308,35 @@ def machine_means(paths: SeriesPaths, stands_for: StandsFor) -> dict[MachineKey,
     one. Without the master, and without machines that have not joined yet or have left."""
     cpu, events = (rows(paths, name, topology=cluster(paths)) for name in ("cpu", "scale_events"))
     absences = absent_machines(events, rows(paths, "machines"))
-    values: dict[MachineKey, list[float]] = {}
+    values: dict[MachineKey, list[float]] = defaultdict(list)
     for row in cpu:
         counts = row["run_id"] in stands_for and row["event_id"] != WHOLE_RUN and row["joins_at_scale"] is not None
         absentees = absences.get((unit_of(row), row["event_id"], row["phase"]), set())
         if counts and row["machine"] not in absentees and row["utilisation_mean"] is not None:
             key = (stands_for[row["run_id"]], row["event_id"], row["phase"], row["machine"])
-            values.setdefault(key, []).append(100.0 * row["utilisation_mean"])
+            values[key].append(100.0 * row["utilisation_mean"])
     return {key: fmean(of_key) for key, of_key in values.items()}
 
 
 def rankings(cells: Sequence[ModelError]) -> tuple[Ranking, ...]:
     """Return one ranking a topology and event."""
-    groups: dict[tuple[str, str, str], list[ModelError]] = {}
+    groups: dict[tuple[str, str, str], list[ModelError]] = defaultdict(list)
     for cell in cells:
         if cell.metric == RANKED and cell.event_id != WHOLE_RUN:
-            groups.setdefault((cell.experiment, cell.topology, cell.event_id), []).append(cell)
+            groups[cell.experiment, cell.topology, cell.event_id].append(cell)
     return tuple(_ranking(key, group) for key, group in groups.items())
 
 
 def _ranking(key: tuple[str, str, str], cells: Sequence[ModelError]) -> Ranking:
-    real, simulation = (_means(cells, side) for side in ("real", "simulated"))
+    """Rank by the means of a variant's runs that both sides have; if there are none, of all that a side has."""
+    paired = {cell.variant for cell in cells if None not in (cell.real.value, cell.simulated.value)}
+    values: dict[str, dict[str, list[float]]] = {"real": defaultdict(list), "simulated": defaultdict(list)}
+    for cell in cells:
+        for side, value in (("real", cell.real.value), ("simulated", cell.simulated.value)):
+            is_pair = None not in (cell.real.value, cell.simulated.value)
+            if value is not None and (is_pair or cell.variant not in paired):
+                values[side][cell.variant].append(value)
+    real, simulation = ({name: fmean(of) for name, of in by_variant.items()} for by_variant in values.values())
     names = sorted(set(real) & set(simulation))
     pairs = [(a, b) for a, b in combinations(names, 2) if _differ(real[a], real[b], CLEARLY)]
     agreements = sum(
@@ -334,27 +344,12 @@ def _ranking(key: tuple[str, str, str], cells: Sequence[ModelError]) -> Ranking:
         for a, b in pairs
     )
     tau = kendall_tau([real[name] for name in names], [simulation[name] for name in names])
-    return Ranking(*key, _best_first(real), _best_first(simulation), tau, len(pairs), agreements)
-
-
-def _means(cells: Sequence[ModelError], side: str) -> dict[str, float]:
-    """Return the means of a variant's runs that both sides have; if there are none, of all that this side has."""
-    values_by_variant: dict[str, list[float]] = {}
-    pairs = {cell.variant for cell in cells if None not in (cell.real.value, cell.simulated.value)}
-    for cell in cells:
-        value = getattr(cell, side).value
-        is_pair = None not in (cell.real.value, cell.simulated.value)
-        if value is not None and (is_pair or cell.variant not in pairs):
-            values_by_variant.setdefault(cell.variant, []).append(value)
-    return {variant: fmean(values) for variant, values in values_by_variant.items()}
+    best_first = [tuple(sorted(side, key=side.__getitem__, reverse=True)) for side in (real, simulation)]
+    return Ranking(*key, best_first[0], best_first[1], tau, len(pairs), agreements)
 
 
 def _differ(a: float, b: float, share: float) -> bool:
     return abs(a - b) > share * max(abs(a), abs(b))
-
-
-def _best_first(values: Mapping[str, float]) -> tuple[str, ...]:
-    return tuple(sorted(values, key=lambda name: -values[name]))
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:

@@ -6,7 +6,7 @@ Errors: ConfigurationError, with file, place, field, value and what is allowed.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -67,14 +67,13 @@ class PublishedTable:
 def families_of(experiments: Collection[str]) -> tuple[str, ...]:
     """Return the families with claims or figures about one of these experiments or sweeps; all families if there is
     none."""
-    families = tuple(family for family in FAMILIES if not _subjects(family).isdisjoint(experiments))
-    return families or tuple(FAMILIES)
-
-
-def _subjects(family: str) -> set[str]:
-    document = document_in(PUBLICATIONS[family])
-    experiments = {panel["experiment"] for figure in document["figures"] for panel in figure["panels"]}
-    return experiments | {claim.experiment for claim in load_claims(family)}
+    families = []
+    for family in FAMILIES:
+        figures = document_in(PUBLICATIONS[family])["figures"]
+        subjects = {panel["experiment"] for figure in figures for panel in figure["panels"]}
+        if not subjects.union(claim.experiment for claim in load_claims(family)).isdisjoint(experiments):
+            families.append(family)
+    return tuple(families or FAMILIES)
 
 
 def load_figures(
@@ -82,52 +81,46 @@ def load_figures(
 ) -> tuple[PublishedFigure, ...]:
     """Return the figures of a file, in its order; without a file those of all families, or of some. `draws`: the kinds
     of panel there are."""
-    paths = [path] if path else [PUBLICATIONS[family] for family in families or FAMILIES]
-    return tuple(figure for each in paths for figure in _figures_in(each, frozenset(draws)))
+    figures, kinds = [], {*draws, GRAPH_PANEL}
+    for each in [path] if path else [PUBLICATIONS[family] for family in families or FAMILIES]:
+        document = document_in(each)
+        if not isinstance(document, Mapping) or not isinstance(document.get("figures"), list):
+            raise ConfigurationError(f"{each}: wants one key `figures` with a list of figures")
+        for number, entry in enumerate(document["figures"], 1):
+            where = f"{each}: figure {number}"
+            figures.append(figure := read_entry(PublishedFigure, entry, where))
+            _require_fitting(figure, kinds, where)
+    return tuple(figures)
 
 
-def _figures_in(path: Path, draws: frozenset[str]) -> tuple[PublishedFigure, ...]:
-    document = document_in(path)
-    if not isinstance(document, Mapping) or not isinstance(document.get("figures"), list):
-        raise ConfigurationError(f"{path}: wants one key `figures` with a list of figures")
-    return tuple(_figure_from(f"{path}: figure {i}", entry, draws) for i, entry in enumerate(document["figures"], 1))
-
-
-def load_tables(families: Collection[str], path: Path | None = None) -> tuple[PublishedTable, ...]:
-    """Return the published tables of these families; their cells are names of claims."""
-    paths = [path] if path else [PUBLICATIONS[family] for family in families]
-    names = {claim.name for claim in load_claims()}
-    return tuple(
-        _table_from(f"{each}: table {i}", entry, names)
-        for each in paths
-        for i, entry in enumerate(document_in(each).get("tables", ()), 1)
-    )
-
-
-def _table_from(where: str, entry: Any, names: Collection[str]) -> PublishedTable:
-    table = read_entry(PublishedTable, entry, where)
-    for name, cells in table.rows:
-        unknown_names = [cell for cell in cells if cell and cell not in names]
-        if unknown_names or len(cells) != len(table.columns):
-            fault = (
-                f"names {', '.join(unknown_names)}, which is no claim" if unknown_names else f"has {len(cells)} cells"
-            )
-            raise ConfigurationError(f"{where}: row {name} {fault}; allowed are names of claims, one for each column")
-    return table
-
-
-def _figure_from(where: str, entry: Any, draws: frozenset[str]) -> PublishedFigure:
-    figure = read_entry(PublishedFigure, entry, where)
+def _require_fitting(figure: PublishedFigure, kinds: Collection[str], where: str) -> None:
+    """Raise ConfigurationError for panels that do not fit together, or that nothing draws."""
     if len({panel.draw == GRAPH_PANEL for panel in figure.panels}) > 1:
         raise ConfigurationError(f"{where}: panels that draw `{GRAPH_PANEL}` and others; make two figures of them")
     if len({panel.simulated for panel in figure.panels}) > 1:
         raise ConfigurationError(f"{where}: panels of sweeps and others; make two figures of them")
     for place, panel in enumerate(figure.panels, 1):
-        if panel.draw not in draws | {GRAPH_PANEL}:
-            kinds = ", ".join(sorted(draws | {GRAPH_PANEL}))
-            raise ConfigurationError(f"{where}: panel {place}: draw is {panel.draw!r}; allowed are {kinds}")
+        if panel.draw not in kinds:
+            allowed = ", ".join(sorted(kinds))
+            raise ConfigurationError(f"{where}: panel {place}: draw is {panel.draw!r}; allowed are {allowed}")
         if (panel.draw == GRAPH_PANEL) != bool(panel.topology):
             raise ConfigurationError(
                 f"{where}: panel {place}: `topology` is needed where draw is `{GRAPH_PANEL}`, and nowhere else"
             )
-    return figure
+
+
+def load_tables(families: Collection[str], path: Path | None = None) -> tuple[PublishedTable, ...]:
+    """Return the published tables of these families; their cells are names of claims."""
+    tables, names = [], {claim.name for claim in load_claims()}
+    for each in [path] if path else [PUBLICATIONS[family] for family in families]:
+        for number, entry in enumerate(document_in(each).get("tables", ()), 1):
+            where = f"{each}: table {number}"
+            tables.append(table := read_entry(PublishedTable, entry, where))
+            for name, cells in table.rows:
+                unknown = ", ".join(cell for cell in cells if cell and cell not in names)
+                if unknown or len(cells) != len(table.columns):
+                    fault = f"names {unknown}, which is no claim" if unknown else f"has {len(cells)} cells"
+                    raise ConfigurationError(
+                        f"{where}: row {name} {fault}; allowed are names of claims, one for each column"
+                    )
+    return tuple(tables)

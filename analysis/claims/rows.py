@@ -47,11 +47,6 @@ class Outcome:
     def counts(self) -> bool:
         return self.status == "complete"
 
-    @property
-    def was_cut_short(self) -> bool:
-        """Return whether the run is neither a result nor a failure, because the series will repeat it."""
-        return self.status == "incomplete"
-
 
 @dataclass(frozen=True)
 class SeriesConditions:
@@ -164,10 +159,6 @@ def ratio_of(own: RunValue, other: RunValue) -> float | None:
     return percent_over(own.value, other.value)
 
 
-def ids_of_runs(values: Iterable[RunValue]) -> tuple[str, ...]:
-    return tuple(value.run_id for value in values)
-
-
 def series_lengths(values: Iterable[RunValue]) -> tuple[int, ...]:
     """Return how many of these values each series has, in the order of the blocks: runs of two series are no
     neighbours."""
@@ -197,16 +188,16 @@ def failed_note(claim: Claim, measured: SeriesConditions, name_of: Callable[[str
     """Return how many runs of the claim's variants failed, and whose failures they were: the remaining runs are a
     selection.
 
-    A failure after which the run was repeated does not count, unless it was that of the system under test.
+    A failure after which the run was repeated does not count, unless it was that of the system under test; nor does an
+    incomplete run, which the series will repeat.
     """
     notes = []
     for variant in claim.variants:
-        outcomes = [run for run in measured.outcomes.get((claim.experiment, variant), ()) if not run.was_cut_short]
+        outcomes = [run for run in measured.outcomes.get((claim.experiment, variant), ()) if run.status != "incomplete"]
         failed = Counter((run.blame or run.status).replace("_", " ") for run in outcomes if not run.counts)
-        blame_counts = ", ".join(f"{name} {number}" for name, number in failed.most_common())
-        notes += (
-            [f"{failed.total()} of {len(outcomes)} runs of {name_of(variant)} failed: {blame_counts}"] if failed else []
-        )
+        if failed:
+            blame_counts = ", ".join(f"{name} {number}" for name, number in failed.most_common())
+            notes.append(f"{failed.total()} of {len(outcomes)} runs of {name_of(variant)} failed: {blame_counts}")
     return ", ".join(notes)
 
 

@@ -3,6 +3,7 @@ to fit a measurement.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -237,46 +238,46 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
     if not isinstance(document, Mapping) or not isinstance(document.get("claims"), list):
         raise ConfigurationError(f"{path}: needs a key `claims` with a list of claims")
     resolutions = _resolutions_from(document.get("resolutions") or {}, path)
-    claims = tuple(
-        claim
-        for number, entry in enumerate(document["claims"], 1)
-        for claim in _claims_from(entry, f"{path}: claim {number}", resolutions)
-    )
-    names = [claim.name for claim in claims]
+    claims: list[Claim] = []
+    for number, entry in enumerate(document["claims"], 1):
+        fields_of_claim, also, where = entry, {}, f"{path}: claim {number}"
+        if isinstance(entry, Mapping) and "also" in entry:
+            # Other experiments in which the same statement is judged: word -> experiment.
+            fields_of_claim, also = {key: value for key, value in entry.items() if key != "also"}, entry["also"]
+            if not isinstance(also, Mapping) or not also:
+                raise ConfigurationError(f"{where}: also is {also!r}; allowed is a mapping of words to experiments")
+        claims.append(claim := _claim_from(fields_of_claim, where, resolutions))
+        for word, experiment in also.items():
+            part, statement = ", ".join(filter(None, (claim.part, str(word)))), f"{claim.statement} ({word})"
+            claims.append(replace(claim, experiment=str(experiment), part=part, statement=statement))
+    names = Counter(claim.name for claim in claims)
     for claim in claims:
-        unknown_names = [name for name in claim.of if name not in names]
-        if unknown_names or names.count(claim.name) > 1:
-            fault = (
-                f"`of` names {', '.join(unknown_names)}, which is no claim here" if unknown_names else "is there twice"
-            )
+        unknown = ", ".join(name for name in claim.of if name not in names)
+        if unknown or names[claim.name] > 1:
+            fault = f"`of` names {unknown}, which is no claim here" if unknown else "is there twice"
             raise ConfigurationError(f"{path}: {claim.name} {fault}; names are id, or id/part")
-    return claims
+    return tuple(claims)
 
 
 def read_entry(kind: type[Entry], entry: Any, where: str, without: frozenset[str] = frozenset()) -> Entry:
     """Return an entry of a file as its dataclass. `without`: fields that no file has. Raises
     ConfigurationError, with the place, the field, its value and what is allowed."""
-    names = [field.name for field in fields(kind) if field.name not in without]  # type: ignore[arg-type]
+    names = ", ".join(field.name for field in fields(kind) if field.name not in without)  # type: ignore[arg-type]
     if not isinstance(entry, Mapping):
-        raise ConfigurationError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(names)}")
+        raise ConfigurationError(f"{where}: {entry!r} is no mapping; allowed keys are {names}")
     try:
         shape: Any = kind
         result: Entry = _adapter(shape).validate_python(dict(entry))
         return result
     except ValidationError as error:
-        culprits = (each for each in error.errors() if each["type"] == "unexpected_keyword_argument")
-        first = next(culprits, error.errors()[0])
-        name, message = (
-            ".".join(map(str, first["loc"])),
-            first["msg"].removeprefix("Value error, ").replace("tuple", "list"),
-        )
+        first = min(error.errors(), key=lambda each: each["type"] != "unexpected_keyword_argument")
+        name = ".".join(map(str, first["loc"]))
         if first["type"] == "unexpected_keyword_argument":
-            raise ConfigurationError(f"{where}: unknown {name!r}; allowed are {', '.join(names)}") from error
+            raise ConfigurationError(f"{where}: unknown {name!r}; allowed are {names}") from error
         if first["type"] in ("missing", "missing_argument"):
-            raise ConfigurationError(f"{where}: {name} is missing; allowed are {', '.join(names)}") from error
-        raise ConfigurationError(
-            f"{where}: {name} is {first['input']!r}; allowed: {message.removeprefix('Input should be ')}"
-        ) from error
+            raise ConfigurationError(f"{where}: {name} is missing; allowed are {names}") from error
+        allowed = first["msg"].removeprefix("Value error, ").replace("tuple", "list").removeprefix("Input should be ")
+        raise ConfigurationError(f"{where}: {name} is {first['input']!r}; allowed: {allowed}") from error
 
 
 @cache
@@ -297,22 +298,6 @@ def _resolutions_from(entries: Any, path: str) -> dict[str, Resolution]:
             raise ConfigurationError(f"{place} is {entry!r}; it needs one of share, factor, amount, no more")
         resolutions[name] = resolution
     return resolutions
-
-
-def _claims_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -> list[Claim]:
-    """Return the claim, and one for each other experiment in which the same statement is judged: `also` has word ->
-    experiment."""
-    if not isinstance(entry, Mapping) or "also" not in entry:
-        return [_claim_from(entry, where, resolutions)]
-    if not isinstance(entry["also"], Mapping) or not entry["also"]:
-        raise ConfigurationError(f"{where}: also is {entry['also']!r}; allowed is a mapping of words to experiments")
-    first = _claim_from({key: value for key, value in entry.items() if key != "also"}, where, resolutions)
-    return [first, *(_elsewhere(first, str(word), str(name)) for word, name in entry["also"].items())]
-
-
-def _elsewhere(claim: Claim, word: str, experiment: str) -> Claim:
-    part, statement = ", ".join(filter(None, (claim.part, word))), f"{claim.statement} ({word})"
-    return replace(claim, experiment=experiment, part=part, statement=statement)
 
 
 def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -> Claim:

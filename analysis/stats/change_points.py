@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from statistics import fmean, median
 
@@ -175,10 +174,19 @@ def steps(values: Sequence[float], found: Sequence[Candidate], metric: Metric, r
     """Return the changes that matter, in order. `noise`: standard deviation between nights of the same code, if known.
     `share`: values are shares of the few runs of a night; their level is the mean, because a median of those is 0 or
     100 %. `errors`: the possible measurement error of each night's value."""
-    candidates = sorted(found, key=lambda candidate: candidate.index)
-    needs = partial(needed_difference, metric=metric, rule=rule, noise=noise, errors=errors)
+    candidates, level = sorted(found, key=lambda candidate: candidate.index), fmean if share else median
     while candidates:
-        changes = _steps_between(values, candidates, rule, needs, fmean if share else median)
+        p_of = {candidate.index: candidate.p for candidate in candidates}
+        borders = pairwise([0, *p_of, len(values)])
+        stretches = [Stretch(start, stop, level(values[start:stop])) for start, stop in borders]
+        long_stretches = [
+            stretch for stretch in stretches if len(stretch) >= rule.nights_to_confirm or stretch.stop == len(values)
+        ]
+        changes = [
+            Step(before, after, p_of[after.start], needed_difference(before, after, metric, rule, noise, errors))
+            for before, after in pairwise(long_stretches)
+            if len(before) >= LEAST_NIGHTS_BEFORE
+        ]
         small_steps = [step for step in changes if abs(step.difference) < step.needed or step.difference == 0]
         if not small_steps:
             return tuple(changes)
@@ -187,26 +195,6 @@ def steps(values: Sequence[float], found: Sequence[Candidate], metric: Metric, r
             candidate for candidate in candidates if not smallest.before.stop <= candidate.index <= smallest.after.start
         ]
     return ()
-
-
-def _steps_between(
-    values: Sequence[float],
-    found: Sequence[Candidate],
-    rule: Rule,
-    needs: Callable[[Stretch, Stretch], float],
-    level: Callable[[Sequence[float]], float],
-) -> list[Step]:
-    borders = [0, *(candidate.index for candidate in found), len(values)]
-    p_of = {candidate.index: candidate.p for candidate in found}
-    stretches = [Stretch(a, b, level(values[a:b])) for a, b in pairwise(borders)]
-    long_stretches = [
-        stretch for stretch in stretches if len(stretch) >= rule.nights_to_confirm or stretch.stop == len(values)
-    ]
-    return [
-        Step(before, after, p_of[after.start], needs(before, after))
-        for before, after in pairwise(long_stretches)
-        if len(before) >= LEAST_NIGHTS_BEFORE
-    ]
 
 
 def needed_difference(before: Stretch, after: Stretch, metric: Metric, rule: Rule, noise: float | None,
@@ -235,27 +223,18 @@ class Edges:
 def edges(values: Sequence[float], step: Step, share: bool = False) -> Edges:
     """Return the edges of a step. `share`: values are shares of the few runs of a night; they scatter by their
     distances from the levels."""
-    costs = _costs(values, step, _level_scatter(values, step) if share else None)
-    lowest_cost = min(costs.values())
-    start = min(costs, key=lambda border: (costs[border], abs(border - step.after.start)))
-    borders = [border for border, cost in costs.items() if cost <= lowest_cost + MOST_EXTRA_COST]
-    return Edges(min(borders) - 1, start, max(borders))
-
-
-def _level_scatter(values: Sequence[float], step: Step) -> float:
-    squares = [
-        (value - side.level) ** 2 for side in (step.before, step.after) for value in values[side.start : side.stop]
-    ]
-    return math.sqrt(fmean(squares))
-
-
-def _costs(values: Sequence[float], step: Step, sigma: float | None) -> dict[int, float]:
-    """Return by border (the first value of the new level) how much worse than the found border it fits."""
     first, border_found, last = step.before.start, step.after.start, step.after.stop
-    sigma = max(scatter(values[first:last]) if sigma is None else sigma, LEAST_SCATTER * abs(step.difference))
-    # How much nearer to the new level than to the old one, in squares.
     before, after = step.before.level, step.after.level
+    sigma = scatter(values[first:last])
+    if share:
+        squares = [
+            (value - side.level) ** 2 for side in (step.before, step.after) for value in values[side.start : side.stop]
+        ]
+        sigma = math.sqrt(fmean(squares))
+    sigma = max(sigma, LEAST_SCATTER * abs(step.difference))
+    # How much nearer to the new level than to the old one, in squares.
     gains = [((value - before) ** 2 - (value - after) ** 2) / sigma**2 for value in values]
+    # By border (the first value of the new level) how much worse than the found border it fits.
     costs, cost = {border_found: 0.0}, 0.0
     for border in range(border_found - 1, first, -1):
         cost -= gains[border]
@@ -264,4 +243,7 @@ def _costs(values: Sequence[float], step: Step, sigma: float | None) -> dict[int
     for border in range(border_found + 1, last):
         cost += gains[border - 1]
         costs[border] = cost
-    return costs
+    lowest_cost = min(costs.values())
+    start = min(costs, key=lambda border: (costs[border], abs(border - step.after.start)))
+    borders = [border for border, cost in costs.items() if cost <= lowest_cost + MOST_EXTRA_COST]
+    return Edges(min(borders) - 1, start, max(borders))

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 Side = Literal["less", "greater"]
 MOST_SPLITS = 13_000  # all of 8 against 8; for larger groups so many are drawn
 SEED = 16  # of that draw
@@ -76,8 +75,8 @@ def ratio_interval(a: Times, b: Times, confidence: float = 0.95) -> RatioInterva
     The least and the greatest of them; the test changes only at ratios of two times, so that all are tried. Three
     against three give no bound: their smallest p is 0.1. An empty group is a ValueError.
     """
-    pooled = _Pooled.of(a, b)
-    steps = pooled.ratios
+    times_a, times_b = (np.array([time for time in side.times if time > 0.0]) for side in (a, b))
+    steps = np.unique(np.divide.outer(times_a, times_b))  # the test changes only there
     if not len(steps):
         return RatioInterval(None, 0.0, inf)
     between = np.sqrt(steps[1:] * steps[:-1])
@@ -85,7 +84,7 @@ def ratio_interval(a: Times, b: Times, confidence: float = 0.95) -> RatioInterva
     # Each place between two ratios stands for all between them.
     lows = np.repeat(np.concatenate([[0.0], steps]), 2)[:-1]
     lows[1::2], highs = steps, np.append(np.repeat(steps, 2), inf)
-    indices = np.flatnonzero(np.minimum(1.0, 2.0 * np.minimum(*_tails(pooled, candidates))) > 1.0 - confidence)
+    indices = np.flatnonzero(np.minimum(1.0, 2.0 * np.minimum(*_tails(a, b, candidates))) > 1.0 - confidence)
     point = None if a.median is None or not b.median else a.median / b.median
     if not len(indices):  # they differ in more than a factor: no ratio makes them alike, and none is bounded
         return RatioInterval(point, 0.0, inf)
@@ -98,53 +97,8 @@ def ratio_p(a: Times, b: Times, ratio: float, side: Side) -> float:
 
     Equivalence within two bounds is both: `less` at the upper one and `greater` at the lower one.
     """
-    p_less, p_greater = _tails(_Pooled.of(a, b), np.full(1, ratio))
+    p_less, p_greater = _tails(a, b, np.full(1, ratio))
     return float((p_less if side == "less" else p_greater)[0])
-
-
-@dataclass(frozen=True)
-class _Pooled:
-    """The runs of both groups, a's first."""
-
-    times: Array
-    censored: Flags
-    a_runs: int
-
-    @classmethod
-    def of(cls, a: Times, b: Times) -> "_Pooled":
-        if not a.times or not b.times:
-            raise ValueError(f"two groups are compared; there are {len(a.times)} and {len(b.times)} times")
-        arrays = np.array([*a.times, *b.times], np.float64), np.array([*a.censored, *b.censored], bool)
-        return cls(*arrays, len(a.times))
-
-    @property
-    def ratios(self) -> Array:
-        """Return ratios of each time of a and each of b, ascending: a test of a ratio changes only there."""
-        a, b = self.times[: self.a_runs], self.times[self.a_runs :]
-        values: Array = np.unique(np.divide.outer(a[a > 0.0], b[b > 0.0]))
-        return values
-
-    def scaled(self, ratios: Array) -> tuple[Array, Flags]:
-        """Return as (ratios, runs) b's times and horizons multiplied by each, all cut at the first horizon.
-
-        Behind the first horizon the groups were not watched alike (scaled ones never are): what happens there is no
-        evidence, and without the cut a split could distinguish the groups by their horizons.
-        """
-        factors = np.ones((len(ratios), len(self.times)))
-        factors[:, self.a_runs :] = ratios[:, None]
-        times = np.round(self.times * factors, DIGITS)
-        first = np.where(self.censored, times, inf).min(axis=1, keepdims=True)
-        return np.minimum(times, first), self.censored | (times > first)
-
-
-def _log_rank_scores(times: Array, censored: Flags) -> Array:
-    """Return as (ratios, runs) 1 for an event, less Nelson and Aalen's hazard until then; their sum over a group is its
-    observed events less the expected ones, the numerator of the log-rank statistic."""
-    is_event = ~censored
-    at_risk = (times[:, None, :] >= times[:, :, None]).sum(axis=2)
-    hazards = is_event / at_risk
-    scores: Array = is_event - (hazards[:, None, :] * (times[:, None, :] <= times[:, :, None])).sum(axis=2)
-    return scores
 
 
 @lru_cache(maxsize=32)
@@ -159,14 +113,28 @@ def _splits(a_runs: int, runs: int) -> tuple[Array, bool]:
     return matrix, comb(runs, a_runs) <= MOST_SPLITS
 
 
-def _tails(pooled: _Pooled, ratios: Array) -> tuple[Array, Array]:
+def _tails(a: Times, b: Times, ratios: Array) -> tuple[Array, Array]:
     """Return by ratio the share of splits in which a has at least, and at most, as many events beyond those expected.
 
     Many events are short times. The observed split is added to drawn ones, so that no p is 0.
     """
-    scores = _log_rank_scores(*pooled.scaled(ratios))
-    splits, all_of_them = _splits(pooled.a_runs, len(pooled.times))
-    sums, score = splits @ scores.T, scores[:, : pooled.a_runs].sum(axis=1)
+    a_runs = len(a.times)
+    if not a.times or not b.times:
+        raise ValueError(f"two groups are compared; there are {a_runs} and {len(b.times)} times")
+    censored = np.array([*a.censored, *b.censored], bool)
+    factors = np.ones((len(ratios), len(censored)))
+    factors[:, a_runs:] = ratios[:, None]
+    times = np.round(np.array([*a.times, *b.times], np.float64) * factors, DIGITS)
+    # Behind the first horizon the groups were not watched alike (scaled ones never are): what happens there is no
+    # evidence, and without the cut a split could distinguish the groups by their horizons.
+    first = np.where(censored, times, inf).min(axis=1, keepdims=True)
+    times, is_event = np.minimum(times, first), ~(censored | (times > first))
+    # 1 for an event, less Nelson and Aalen's hazard until then; the sum over a group is its observed events less the
+    # expected ones, the numerator of the log-rank statistic.
+    hazards = is_event / (times[:, None, :] >= times[:, :, None]).sum(axis=2)
+    scores = is_event - (hazards[:, None, :] * (times[:, None, :] <= times[:, :, None])).sum(axis=2)
+    splits, all_of_them = _splits(a_runs, len(censored))
+    sums, score = splits @ scores.T, scores[:, :a_runs].sum(axis=1)
     extra = 0 if all_of_them else 1
     p_many = ((sums >= score - CLOSE).sum(axis=0) + extra) / (len(splits) + extra)
     p_few = ((sums <= score + CLOSE).sum(axis=0) + extra) / (len(splits) + extra)

@@ -46,7 +46,8 @@ def test_an_own_gain_is_compared_with_what_is_stated() -> None:
     [
         (ClaimKind.OWN_BELOW, CHANGE, {"reproduced": [-9, -8, -7], "undecided": [-9, -1, 5], "differs": [7, 8, 9]}),
         (ClaimKind.OWN_BELOW, CHANGE, {"differs": [-0.5, -0.4, -0.6]}),  # by more than the resolution
-        (ClaimKind.OWN_AT_MOST, CHANGE, {"reproduced": [0.1, -0.2, 0.3], "undecided": [-3, -2, 9], "differs": [4, 5, 6]}),
+        (ClaimKind.OWN_AT_MOST, CHANGE, {"reproduced": [0.1, -0.2, 0.3], "undecided": [-3, -2, 9],
+                                         "differs": [4, 5, 6]}),
         (ClaimKind.OWN_AT_LEAST, TENTH, {"reproduced": [-5, -4, -4.5], "undecided": [-11, -8, 3],
                                          "differs": [-13, -12, -11.5]}),
         (ClaimKind.OWN, TENTH, {"reproduced": [-1, 0, 1], "undecided": [-9, 0, 9], "differs": [12, 13, 14]}),
