@@ -12,7 +12,7 @@ from analysis.claims.ledger import judge, judge_all
 from analysis.claims.rows import LedgerRow, Outcome, RunValue, SeriesConditions
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import FAMILIES, Claim, ClaimKind, Resolution, load_claims, parse_claims
-from analysis.report.ledger_table import ledger_row, measured_text
+from analysis.report.ledger_table import ledger_row
 from barograph.errors import ConfigurationError
 from barograph.plan.experiment import Experiment, load
 from tests.support.experiments import changed, variants_changed
@@ -22,6 +22,9 @@ TENTH = Resolution("tenth", "for a test", factor=1.1)
 S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", ClaimKind.RATIO, "throughput_after",
             "stela", 65.0, "%", TENTH, "even_rebalance")  # fmt: skip
 LONGER = replace(S03, kind=ClaimKind.RATIO_ABOVE, stated=0.0, within=Resolution("window", "for a test", factor=1.25))
+AT_ZERO = replace(S03, metric="windows_at_zero_s", stated=-87.5, within=Resolution("windows", "a test", amount=12.5))
+CHECK = replace(S03, kind=ClaimKind.EVERY_RUN, stated=0.0, within=None, baseline=None)
+EVEN = [100.0, 101.0, 99.0]
 
 
 def values_of(variant: str, numbers: Sequence[float], censored: int = 0) -> list[RunValue]:
@@ -29,18 +32,52 @@ def values_of(variant: str, numbers: Sequence[float], censored: int = 0) -> list
     return [RunValue(f"{variant}-r{i}", number, i <= censored, ("s", i)) for i, number in enumerate(numbers, 1)]
 
 
-def measured(stela: Sequence[float], even: Sequence[float], censored: tuple[int, int] = (0, 0)) -> SeriesConditions:
+def measured(
+    stela: Sequence[float], even: Sequence[float], censored: tuple[int, int] = (0, 0), metric: str = "throughput_after"
+) -> SeriesConditions:
     return SeriesConditions({
-        ("stela/star", "stela", "throughput_after", "e1"): values_of("stela", stela, censored[0]),
-        ("stela/star", "even_rebalance", "throughput_after", "e1"): values_of("even_rebalance", even, censored[1]),
+        ("stela/star", "stela", metric, "e1"): values_of("stela", stela, censored[0]),
+        ("stela/star", "even_rebalance", metric, "e1"): values_of("even_rebalance", even, censored[1]),
     })  # fmt: skip
 
 
-def verdict(stela: Sequence[float], even: Sequence[float], **changes: object) -> LedgerRow:
-    return judge(replace(S03, **changes), measured(stela, even))  # type: ignore[arg-type]  # any field may be varied
-
-
-EVEN = [100.0, 101.0, 99.0]
+@pytest.mark.parametrize(
+    ("claim", "stela", "even", "censored", "verdict", "number", "direction", "word"),
+    [
+        (S03, [164, 165, 166], EVEN, (0, 0), "reproduced", 65.0, "same", "lies within +50.0 to +81.5"),
+        # Its interval contains +65 and 0: it shows neither.
+        (S03, [100, 165, 280], [100] * 3, (0, 0), "undecided", 66.6, "none", "about "),
+        (S03, [130, 131, 129], EVEN, (0, 0), "differs", 30.0, "same", "smaller"),
+        (S03, [60, 61, 59], EVEN, (0, 0), "differs", -40.0, "opposite", "opposite direction"),
+        (S03, [99, 101, 103], [98, 100, 103], (0, 0), "differs", 0.7, "none", "smaller"),
+        (S03, [160], [100], (0, 0), "undecided", 60.0, "same", "1 run: no interval"),
+        (S03, [160, 161, 162], [0, 100, 101], (0, 0), "undecided", None, None, "at 0"),
+        (replace(S03, event="e2"), [164, 165, 166], EVEN, (0, 0), "not run", None, None, "no complete run"),
+        # By less than a window it is not called longer.
+        (LONGER, [600, 700, 650, 660], [200, 210, 220, 200], (0, 0), "reproduced", 214.2, "same", "lies above"),
+        (LONGER, [100, 700, 200, 400], [200, 210, 220, 200], (0, 0), "undecided", 31.9, "none", "a part"),
+        (LONGER, [202, 210, 214, 206], [200, 205, 210, 200], (0, 0), "differs", 2.1, "none", "no part"),
+        # 60, > 90, 130 has a median of 130 or more, and never one of 90.
+        (LONGER, [90, 60, 130], [40, 50, 45], (1, 0), "undecided", 188.9, "none", "median 130 s, 1 of 3 not within 90"),
+        (LONGER, [600] * 6, [200, 210, 230, 220, 190, 240], (6, 0), "reproduced", None, None, "no median, 6 of 6"),
+        (LONGER, [600] * 3, [200, 210, 230], (3, 0), "undecided", None, None, "no median"),  # three bound nothing
+        (LONGER, [90] * 3, [90] * 3, (3, 3), "undecided", None, None, "neither converged: "),
+        (AT_ZERO, [0, 10] * 3, [80, 90, 80, 70, 80, 90], (0, 0), "reproduced", -93.9, "same", "the whole"),
+        (AT_ZERO, [0] * 3, [0] * 3, (0, 0), "undecided", None, None, "nothing to have less of"),
+        (AT_ZERO, [20, 30, 20], [0] * 3, (0, 0), "differs", None, None, "and stela was for 23 s"),
+        (AT_ZERO, [0, 0, 10], [200, 80, 90], (0, 1), "undecided", None, None, "at zero when the watch ended: even"),
+        (CHECK, [0], [1], (0, 0), "reproduced", 0.0, None, "in the one run"),
+        (CHECK, [0, 2, 0], [1], (0, 0), "differs", 2.0, None, "stela-r2 (2)"),
+    ],
+)  # fmt: skip
+def test_each_kind_of_number_has_its_verdict(
+    claim: Claim, stela: list[float], even: list[float], censored: tuple[int, int], verdict: str, number: float | None,
+    direction: str | None, word: str,
+) -> None:  # fmt: skip
+    row = judge(claim, measured(stela, even, censored, claim.metric))
+    assert (row.verdict, row.direction) == (verdict, direction) and word in row.reason
+    assert row.measured == (None if number is None else pytest.approx(number, abs=0.2))
+    assert not (claim is CHECK and row.is_indication)
 
 
 def test_the_reason_says_how_many_runs_were_not_steady_and_that_they_count() -> None:
@@ -81,25 +118,6 @@ def test_of_several_topologies_a_claim_names_one() -> None:
         judge(replace(S03, topology="all"), one)
 
 
-def test_reproduced_is_an_interval_that_lies_wholly_in_the_region() -> None:
-    row = verdict([164, 165, 166], EVEN)
-    assert (row.verdict, row.measured) == ("reproduced", pytest.approx(65.0, abs=0.2))
-    assert row.low is not None
-    assert row.high is not None
-    assert 50.0 < row.low < 65.0 < row.high < 81.5
-    assert row.reason == "the whole interval lies within +50.0 to +81.5"
-
-
-def test_noise_that_contains_the_stated_number_does_not_reproduce_it() -> None:
-    """Its interval contains +65 and 0: it shows neither."""
-    row = verdict([100, 165, 280], [100, 100, 100])
-    assert row.low is not None
-    assert row.high is not None
-    assert row.low < 0.0 < 65.0 < row.high
-    assert (row.verdict, row.direction) == ("undecided", "none")
-    assert "a part of the interval lies within +50.0 to +81.5; about " in row.reason
-
-
 def test_blocks_are_compared_with_themselves() -> None:
     """Runs in the same order of blocks, whatever order they come in; one without the other side is left out."""
     stela = [RunValue("stela-r2", 330.0, block=("s", 2)), RunValue("stela-r1", 165.0, block=("s", 1)),
@@ -109,13 +127,6 @@ def test_blocks_are_compared_with_themselves() -> None:
     assert row.measured == pytest.approx(65.0)
     assert (row.runs, row.blocks) == (3, 3)
     assert row.reason.endswith("; 1 run without the other side in its block left out")
-
-
-def test_one_run_has_no_interval_and_no_verdict() -> None:
-    row = verdict([160], [100])
-    assert (row.verdict, row.verdict_text, row.low) == ("undecided", "1 run: no interval", None)
-    assert row.measured == pytest.approx(60.0)
-    assert row.direction == "same"
 
 
 def test_fewer_than_six_blocks_give_an_indication() -> None:
@@ -250,52 +261,6 @@ def test_runs_that_are_left_out_are_not_counted_as_not_steady() -> None:
     assert "; 4 of 4 runs were not steady" in row.reason
 
 
-def test_a_check_of_every_run_needs_one_run_and_names_the_one_against_it() -> None:
-    check = {"kind": ClaimKind.EVERY_RUN, "stated": 0.0, "within": None, "baseline": None}
-    row = verdict([0], [1], **check)
-    assert (row.verdict, row.is_indication) == ("reproduced", False)
-    row = verdict([0, 2, 0], [1], **check)
-    assert row.verdict == "differs"
-    assert "stela-r2 (2)" in row.reason
-
-
-def test_longer_is_judged_over_the_whole_interval() -> None:
-    """By less than a window it is not called longer."""
-
-    def row(stela: list[float], even: list[float]) -> LedgerRow:
-        return judge(LONGER, measured(stela, even))
-
-    assert row([600, 700, 650, 660], [200, 210, 220, 200]).verdict == "reproduced"
-    assert row([100, 700, 200, 400], [200, 210, 220, 200]).verdict == "undecided"
-    assert row([200, 210, 220, 200], [600, 700, 650, 660]).verdict == "differs"
-    assert row([202, 210, 214, 206], [200, 205, 210, 200]).verdict == "differs"
-
-
-# --- times that were never reached -----------------------------------------------------------------------------------
-
-
-def test_a_horizon_is_never_a_value() -> None:
-    """60, > 90, 130 has a median of 130 or more, and never one of 90."""
-    row = judge(LONGER, measured([90.0, 60.0, 130.0], [40.0, 50.0, 45.0], censored=(1, 0)))
-    assert "stela: median 130 s, 1 of 3 not within 90 s" in row.reason
-    assert row.measured == pytest.approx(100 * (130 / 45 - 1))
-
-
-def test_who_never_converged_takes_longer_than_who_always_did() -> None:
-    never = judge(LONGER, measured([600.0] * 6, [200, 210, 230, 220, 190, 240], censored=(6, 0)))
-    assert (never.verdict, never.measured, never.high) == ("reproduced", None, float("inf"))
-    assert never.reason.endswith("stela: no median, 6 of 6 not within 600 s; even_rebalance: median 215 s")
-    few = judge(LONGER, measured([600.0] * 3, [200, 210, 230], censored=(3, 0)))
-    assert few.verdict == "undecided"  # three against three bound nothing
-
-
-def test_where_neither_converged_there_is_no_number() -> None:
-    row = judge(LONGER, measured([90.0] * 3, [90.0] * 3, censored=(3, 3)))
-    assert (row.measured, row.low, row.high, row.direction, row.runs) == (None, None, None, None, 3)
-    assert row.reason.startswith("neither converged: ")
-    assert (row.verdict, measured_text(row), ledger_row(row)["measured"]) == ("undecided", "–", None)
-
-
 def test_a_diamond_as_stated_rules_out_the_lowest_number_as_stated_and_the_row_says_why() -> None:
     """SP against SP: -92 % and "down to 12.5 %"."""
     claims = [claim for claim in load_claims("stela") if claim.metric == "convergence_sp_s"]
@@ -317,45 +282,6 @@ def test_a_diamond_as_stated_rules_out_the_lowest_number_as_stated_and_the_row_s
     assert row.reason.endswith(note)
     nothing = {each.claim.name: each for each in judge_all(claims, SeriesConditions({}))}
     assert nothing[lowest.name].notes == ()
-
-
-# --- time at zero throughput -----------------------------------------------------------------------------------------
-
-ZERO = replace(S03, id="S13", metric="windows_at_zero_s", stated=-87.5, baseline="random_1",
-               within=Resolution("windows", "for a test", amount=12.5))  # fmt: skip
-
-
-def at_zero(stela: list[float], random_1: list[float]) -> LedgerRow:
-    sides = {"stela": stela, "random_1": random_1}
-    return judge(ZERO, SeriesConditions({
-        ("stela/star", name, "windows_at_zero_s", "e1"): values_of(name, values) for name, values in sides.items()
-    }))  # fmt: skip
-
-
-def test_no_window_at_zero_is_a_number_too() -> None:
-    row = at_zero([0.0, 10.0, 0.0, 10.0, 0.0, 10.0], [80.0, 90.0, 80.0, 70.0, 80.0, 90.0])
-    assert row.measured == pytest.approx(100 * (30 / 490 - 1))
-    assert row.verdict == "reproduced"
-
-
-def test_of_a_baseline_that_never_stood_still_there_is_no_less() -> None:
-    row = at_zero([0.0] * 3, [0.0] * 3)
-    assert (row.verdict, row.measured) == ("undecided", None)
-    assert row.reason == "random_1 was at zero in no window: nothing to have less of"
-    row = at_zero([20.0, 30.0, 20.0], [0.0] * 3)
-    assert (row.verdict, row.reason) == (
-        "differs", "random_1 was at zero in no window: nothing to have less of, and stela was for 23 s"
-    )  # fmt: skip
-
-
-def test_a_silence_that_the_watch_ended_is_no_time() -> None:
-    sides = {"stela": [0.0, 0.0, 10.0], "random_1": [80.0, 200.0, 90.0]}
-    values = {("stela/star", name, "windows_at_zero_s", "e1"): values_of(name, of) for name, of in sides.items()}
-    lasting = values["stela/star", "random_1", "windows_at_zero_s", "e1"]
-    lasting[1] = replace(lasting[1], censored=True)
-    row = judge(ZERO, SeriesConditions(values))
-    assert (row.verdict, row.measured) == ("undecided", None)
-    assert row.reason == "still at zero when the watch ended: random_1-r2"
 
 
 def test_runs_of_one_variant_are_neighbours_in_the_order_of_their_blocks() -> None:
@@ -384,12 +310,6 @@ def test_what_cannot_come_out_does_not_differ(monkeypatch: pytest.MonkeyPatch) -
     met = measured([164, 165, 166], EVEN).values
     assert judge(S03, SeriesConditions(met, experiments={"stela/star": both[:1]})).verdict == "reproduced"
     assert judge(S03, SeriesConditions({}, experiments={"stela/star": both[:1]})).verdict == "not testable here"
-
-
-def test_a_baseline_at_zero_gives_no_ratio() -> None:
-    row = verdict([160, 161, 162], [0, 100, 101])
-    assert row.verdict == "undecided"
-    assert "at 0" in row.reason
 
 
 def test_the_shipped_claims_are_those_of_the_ledger() -> None:
@@ -528,20 +448,6 @@ def test_every_estimated_claim_has_a_resolution_with_a_reason() -> None:
     assert (regions["S09/linear SP"].low, regions["S09/linear SP"].high) == (pytest.approx(-20.0), pytest.approx(25.0))
     assert (regions["S13/group 1"].low, regions["S13/group 1"].high) == (-100.0, -75.0)
     assert (regions["S06/default"].low, regions["S06/default"].high) == (float("-inf"), pytest.approx(-1.96, abs=0.01))
-
-
-def test_a_claim_reads_the_event_it_names() -> None:
-    known = measured([160, 161, 162], [100, 101, 102])
-    assert judge(S03, known).runs == 3
-    assert judge(replace(S03, event="e2"), known).runs == 0
-
-
-@pytest.mark.parametrize(
-    ("stela", "direction"), [([130, 131, 129], "same"), ([60, 61, 59], "opposite"), ([99, 101, 103], "none")]
-)
-def test_the_direction_is_told_apart_from_the_verdict(stela: list[float], direction: str) -> None:
-    row = verdict(stela, [98, 100, 103])
-    assert (row.verdict, row.direction) == ("differs", direction)
 
 
 def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> None:
