@@ -113,27 +113,32 @@ def _splits(a_runs: int, runs: int) -> tuple[Array, bool]:
     return matrix, comb(runs, a_runs) <= MOST_SPLITS
 
 
-def _tails(a: Times, b: Times, ratios: Array) -> tuple[Array, Array]:
-    """Return by ratio the share of splits in which a has at least, and at most, as many events beyond those expected.
-
-    Many events are short times. The observed split is added to drawn ones, so that no p is 0.
-    """
-    a_runs = len(a.times)
-    if not a.times or not b.times:
-        raise ValueError(f"two groups are compared; there are {a_runs} and {len(b.times)} times")
+def _scores(a: Times, b: Times, ratios: Array) -> Array:
+    """Return as (ratios, runs), with b's times and horizons multiplied by each, 1 for an event, less Nelson and Aalen's
+    hazard until then; their sum over a group is its observed events less the expected ones, the numerator of the
+    log-rank statistic."""
     censored = np.array([*a.censored, *b.censored], bool)
     factors = np.ones((len(ratios), len(censored)))
-    factors[:, a_runs:] = ratios[:, None]
+    factors[:, len(a.times) :] = ratios[:, None]
     times = np.round(np.array([*a.times, *b.times], np.float64) * factors, DIGITS)
     # Behind the first horizon the groups were not watched alike (scaled ones never are): what happens there is no
     # evidence, and without the cut a split could distinguish the groups by their horizons.
     first = np.where(censored, times, inf).min(axis=1, keepdims=True)
     times, is_event = np.minimum(times, first), ~(censored | (times > first))
-    # 1 for an event, less Nelson and Aalen's hazard until then; the sum over a group is its observed events less the
-    # expected ones, the numerator of the log-rank statistic.
     hazards = is_event / (times[:, None, :] >= times[:, :, None]).sum(axis=2)
-    scores = is_event - (hazards[:, None, :] * (times[:, None, :] <= times[:, :, None])).sum(axis=2)
-    splits, all_of_them = _splits(a_runs, len(censored))
+    scores: Array = is_event - (hazards[:, None, :] * (times[:, None, :] <= times[:, :, None])).sum(axis=2)
+    return scores
+
+
+def _tails(a: Times, b: Times, ratios: Array) -> tuple[Array, Array]:
+    """Return by ratio the share of splits in which a has at least, and at most, as many events beyond those expected.
+
+    Many events are short times. The observed split is added to drawn ones, so that no p is 0.
+    """
+    a_runs, runs = len(a.times), len(a.times) + len(b.times)
+    if not 0 < a_runs < runs:
+        raise ValueError(f"two groups are compared; there are {a_runs} and {runs - a_runs} times")
+    scores, (splits, all_of_them) = _scores(a, b, ratios), _splits(a_runs, runs)
     sums, score = splits @ scores.T, scores[:, :a_runs].sum(axis=1)
     extra = 0 if all_of_them else 1
     p_many = ((sums >= score - CLOSE).sum(axis=0) + extra) / (len(splits) + extra)
