@@ -72,36 +72,23 @@ def start(
     return StartRow(number, restarted, elapsed_s, 0.0, 0.25, is_first, is_timed)
 
 
-def test_what_starts_take_beside_their_cpu_is_a_wait_and_what_restarts_take_more_a_stop() -> None:
-    """A wait of 2 s, then a CPU second on a quarter of a core each; restarts stop for 1.5 s before."""
-    rows = [start(1, 6.0), start(3, 14.0), start(1, 7.5, 1), start(2, 11.5, 2)]
-    assert start_times([rows], COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5})
-
-
-def test_the_first_workers_of_a_topology_on_a_machine_wait_for_its_code() -> None:
-    rows = [start(1, 6.0), start(1, 7.5, 1), start(2, 11.25, is_first=True)]
-    assert start_times([rows], COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5, "fetch_s": 1.25})
-
-
-def test_without_a_plain_start_the_code_takes_what_it_does_by_default() -> None:
-    """First starts and restarts alone: the wait of the first is what is left of them beside the code."""
-    rows = [start(1, 15.0, is_first=True), start(1, 7.5, 1)]
-    assert start_times([rows], COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5})
-
-
-def test_restarts_that_are_no_slower_have_no_stop() -> None:
-    assert start_times([[start(1, 6.0), start(1, 5.0, 1)]], COSTS) == pytest.approx(
-        {"start_wait_s": 1.5, "stop_s": 0.0}
-    )
-
-
-def test_without_restarts_nothing_says_what_a_stop_takes_and_without_others_it_takes_what_it_does_by_default() -> None:
-    assert start_times([[start(1, 6.0), start(1, 6.0)]], COSTS) == pytest.approx({"start_wait_s": 2.0})
-    assert start_times([[start(1, 15.0, 1), start(1, 15.0, 1)]], COSTS) == pytest.approx({"start_wait_s": 2.0})
-
-
-def test_starts_of_orders_at_different_times_say_nothing_of_waits() -> None:
-    assert start_times([[start(1, 6.0), start(2, 99.0, is_timed=False)]], COSTS) == pytest.approx({"start_wait_s": 2.0})
+@pytest.mark.parametrize(
+    ("rows", "times"),
+    [
+        # A wait of 2 s, then a CPU second on a quarter of a core each; restarts stop for 1.5 s before.
+        ([start(1, 6.0), start(3, 14.0), start(1, 7.5, 1), start(2, 11.5, 2)], (2.0, 1.5)),
+        ([start(1, 6.0), start(1, 7.5, 1), start(2, 11.25, is_first=True)], (2.0, 1.5, 1.25)),
+        # First starts and restarts alone: the wait of the first is what is left of them beside the code.
+        ([start(1, 15.0, is_first=True), start(1, 7.5, 1)], (2.0, 1.5)),
+        ([start(1, 6.0), start(1, 5.0, 1)], (1.5, 0.0)),
+        ([start(1, 6.0), start(1, 6.0)], (2.0,)),
+        ([start(1, 15.0, 1), start(1, 15.0, 1)], (2.0,)),  # all of them stopped, which takes its default
+        ([start(1, 6.0), start(2, 99.0, is_timed=False)], (2.0,)),  # of orders at different times
+    ],
+)
+def test_a_start_takes_a_wait_a_stop_and_the_time_of_the_code(rows: list[StartRow], times: tuple[float, ...]) -> None:
+    expected = dict(zip(("start_wait_s", "stop_s", "fetch_s"), times, strict=False))
+    assert start_times([rows], COSTS) == pytest.approx(expected)
 
 
 def test_a_supervisor_that_starts_beside_workers_is_not_taken_for_one() -> None:

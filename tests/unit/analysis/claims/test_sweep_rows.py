@@ -145,13 +145,6 @@ def test_a_spread_is_of_three_runs_as_published_the_first_by_number(tmp_path: Pa
     assert (found.measured, found.low, found.high, found.runs) == (pytest.approx(10.0), 10.0, 10.0, 3)
 
 
-def test_of_a_point_with_two_seeds_there_is_no_spread_of_three(tmp_path: Path) -> None:
-    two: Numbers = {"even": {key: rate for key, rate in RATE["even"].items() if key != (20, 3)}, "metis": {}}
-    found = row(tmp_path, SPREAD, **{EMITTED: two})
-    assert (found.verdict, found.measured) == ("not run", None)
-    assert found.reason == "simulated, sweep-1: too few seeds at before 20"
-
-
 def test_the_first_three_seeds_are_so_by_number(tmp_path: Path) -> None:
     """Of 1, 2 and 3 the second emitted most on both sides; of 1, 10 and 11, the first as text, it would be 11."""
     rates = {(m, seed): rate for m in MACHINES for seed, rate in zip(FIVE, (1, 5, 2, 8, 9), strict=True)}
@@ -177,14 +170,6 @@ def test_an_own_number_is_no_ratio(tmp_path: Path) -> None:
     moved = {"even": {}, "metis": {(m, s): 100.0 if m == 10 else 0.0 for m in MACHINES for s in SEEDS}}
     claim = replace(CLAIM, kind=ClaimKind.OWN_AT_MOST, metric="rescheduled_percent", baseline=None, best_by=None)
     assert row(tmp_path, claim, rescheduled_percent=moved).measured == pytest.approx(50.0)
-
-
-def test_a_seed_that_a_point_lacks_is_no_seed_of_all(tmp_path: Path) -> None:
-    """Seed 3 is missing at 20: seeds 1 and 2 give -25 and -35."""
-    less = {"even": SENT["even"], "metis": {key: value for key, value in SENT["metis"].items() if key != (20, 3)}}
-    found = row(tmp_path, CLAIM, **{BYTES: less, EMITTED: RATE})
-    assert found.measured == pytest.approx(-30.0) and found.runs == 2
-    assert found.best_of_three is None
 
 
 @pytest.mark.parametrize(("ten", "twenty", "common"), [((1, 2), (2, 3), [2]), ((1,), (2, 3), [])])
