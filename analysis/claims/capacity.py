@@ -25,7 +25,7 @@ from scheduler_plugins.policies import scaling
 from scheduler_plugins.policies.stela import StelaParameters, assign_executors
 from topologies import catalogue
 from topologies.errors import UnknownWork
-from topologies.work import SOURCE_CHARACTERS, ComponentWork, components_of
+from topologies.work import SOURCE_CHARACTERS, components_of
 
 EVEN_GROUPINGS = ("shuffle", "fields")  # the fields that we group by spread evenly (docs/decisions/claims.md)
 
@@ -87,13 +87,20 @@ def topology_of_flux(flux: str) -> TopologyCapacity | None:
     document = yaml.safe_load(flux)
     shape = catalogue.topology_of_flux(document["name"], document)
     try:
-        components = [_component(each) for each in components_of(document, shape)]
+        works = components_of(document, shape)
     except UnknownWork:
         return None
-    parts = tuple(component for component in components if component is not None)
-    uneven_edges = [edge for edge in shape.edges if edge.grouping not in EVEN_GROUPINGS or edge.stream != "default"]
-    if len(parts) < len(components) or uneven_edges:
+    if any(work.is_unthrottled or (work.cost_model == "busy" and work.ms_per_character > 0.0) for work in works):
         return None
+    if any(edge.grouping not in EVEN_GROUPINGS or edge.stream != "default" for edge in shape.edges):
+        return None
+    parts = tuple(
+        ComponentCapacity(
+            work.name, work.kind, work.tasks, work.executors, work.rate_per_s or 0.0, work.ms_per_character,
+            work.passes, work.keeps, work.appends,
+        )
+        for work in works
+    )  # fmt: skip
     edges = tuple((edge.source, edge.target) for edge in shape.edges)
     sources: dict[str, list[str]] = {component.name: [] for component in parts}
     for source, target in edges:
@@ -102,14 +109,6 @@ def topology_of_flux(flux: str) -> TopologyCapacity | None:
         return TopologyCapacity(parts, edges, tuple(TopologicalSorter(sources).static_order()))
     except CycleError:
         return None
-
-
-def _component(work: ComponentWork) -> ComponentCapacity | None:
-    """Return the component; None if it is not throttled, or burns CPU."""
-    if work.is_unthrottled or (work.cost_model == "busy" and work.ms_per_character > 0.0):
-        return None
-    sizes = (work.name, work.kind, work.tasks, work.executors, work.rate_per_s or 0.0)
-    return ComponentCapacity(*sizes, work.ms_per_character, work.passes, work.keeps, work.appends)
 
 
 def component_rates(topology: TopologyCapacity, executors: Sizes) -> dict[str, ComponentRates]:
@@ -159,18 +158,13 @@ def _flow(component: ComponentCapacity, executors: Integers, streams: Sequence[_
     characters = np.divide(total, arrivals, out=zeros.copy(), where=arrivals > 0.0)
     if shortest and streams:
         characters = np.min([stream.characters for stream in streams], axis=0)
-    service = _served(component, executors, arrivals, component.ms_per_character * characters)
-    return _Flow(arrivals, service, service * component.passes, characters * component.keeps + component.appends)
-
-
-def _served(component: ComponentCapacity, executors: Integers, arriving: Array, ms_per_tuple: Array) -> Array:
-    """Return the tuples served: each executor gets those for its tasks, of 8 tasks on 5 executors 2, 2, 2, 1 and 1
-    eighths."""
-    of_task = arriving / component.tasks
-    capacity = np.divide(1000.0, ms_per_tuple, out=np.full(len(arriving), np.inf), where=ms_per_tuple > 0.0)
+    # Each executor gets the tuples for its tasks: of 8 tasks on 5 executors 2, 2, 2, 1 and 1 eighths.
+    ms_per_tuple, of_task = component.ms_per_character * characters, arrivals / component.tasks
+    most = np.divide(1000.0, ms_per_tuple, out=np.full(len(arrivals), np.inf), where=ms_per_tuple > 0.0)
     tasks, larger = np.divmod(component.tasks, executors)
-    of_larger, of_others = np.minimum((tasks + 1) * of_task, capacity), np.minimum(tasks * of_task, capacity)
-    return np.asarray(larger * of_larger + (executors - larger) * of_others, dtype=np.float64)
+    of_larger, of_others = np.minimum((tasks + 1) * of_task, most), np.minimum(tasks * of_task, most)
+    service = np.asarray(larger * of_larger + (executors - larger) * of_others, dtype=np.float64)
+    return _Flow(arrivals, service, service * component.passes, characters * component.keeps + component.appends)
 
 
 def throughput(topology: TopologyCapacity, executors: Sizes) -> float:
@@ -207,7 +201,12 @@ def best(topology: TopologyCapacity, slots: int) -> Best:
     by_name = {component.name: component for component in topology.components}
     additions = np.zeros((1, len(topology.order)), dtype=np.int64)
     for place, name in enumerate(topology.order):
-        additions = _with_more(additions, place, by_name[name], slots)
+        # Each distribution with every possible number for the component; one that costs nothing needs no more.
+        component = by_name[name]
+        room = np.minimum(slots - additions.sum(axis=1), component.tasks - component.executors)
+        room *= component.ms_per_character > 0.0
+        additions = np.repeat(additions, room + 1, axis=0)
+        additions[:, place] = np.concatenate([np.arange(count + 1) for count in room])
         indices = _undominated(_handed_on(topology, additions, place + 1), MOST_DISTRIBUTIONS)
         if indices is None:
             return Best(_bound(topology, slots), None)
@@ -218,15 +217,6 @@ def best(topology: TopologyCapacity, slots: int) -> Best:
         name: topology.initial[name] + int(choice[i]) for i, name in enumerate(topology.order)
     }
     return Best(throughput(topology, executors), executors)
-
-
-def _with_more(added: Integers, place: int, component: ComponentCapacity, slots: int) -> Integers:
-    """Return each distribution with every possible number for the component; one that costs nothing needs no more."""
-    room = np.minimum(slots - added.sum(axis=1), component.tasks - component.executors)
-    room *= component.ms_per_character > 0.0
-    every = np.repeat(added, room + 1, axis=0)
-    every[:, place] = np.concatenate([np.arange(count + 1) for count in room])
-    return every
 
 
 def _sizes(topology: TopologyCapacity, added: Integers) -> dict[str, Integers]:
@@ -262,10 +252,8 @@ def _led_by_lengths(topology: TopologyCapacity) -> frozenset[str]:
     lengths: dict[str, float | None] = {}
     leads: set[str] = set()
     for name in topology.order:
-        each, input_lengths = (
-            by_name[name],
-            {lengths[source] for source in _sources(topology, name)} or {SOURCE_CHARACTERS},
-        )
+        each = by_name[name]
+        input_lengths = {lengths[source] for source in _sources(topology, name)} or {SOURCE_CHARACTERS}
         length = input_lengths.pop() if len(input_lengths) == 1 else None
         if length is None and each.ms_per_character > 0.0:
             leads.add(name)
