@@ -167,6 +167,7 @@ def test_verdicts_at_the_edge_of_what_was_stated_are_rarely_wrong(blocks: int, n
         (claim_verdicts.cut, claim_verdicts.CUT, 200.0, Interval(-20.0, 25.0), DRAWS // 10),
     ],
 )
+@pytest.mark.long
 def test_the_other_estimators_are_rarely_wrong_at_the_edge_either(
     estimator: claim_verdicts.Estimator, noise: claim_verdicts.Noise, level: float, region: Interval, draws: int
 ) -> None:
