@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from analysis.claims import ledger as claims_ledger
 from analysis.claims.publications import families_of
+from analysis.claims.rows import LedgerRow, SeriesConditions
 from analysis.claims.statements import load_claims
 from analysis.metrics import scale_decisions
 from analysis.record import event_timeline, small_tables
