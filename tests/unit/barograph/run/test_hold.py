@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from barograph.series.status import PHASE_WORDS
 
 from analysis.record.event_timeline import event_marks, event_outcomes, own_decisions, planned_marks
 from analysis.record.files import RunPaths
@@ -27,6 +26,7 @@ from barograph.plan.events.scaling import AutonomousPhase, Reschedule, ScaleOut
 from barograph.run import clocks
 from barograph.run.clocks import ClockWrong
 from barograph.run.simulation import SimulatedClock
+from barograph.series.progress import PHASE_WORDS
 from tests.support.fakes.policy import ACT_S
 from tests.support.fakes.storm import BOOT_S, ROUND_S
 from tests.unit.barograph.run.conftest import Lines, Stage, of
