@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,14 +28,13 @@ from barograph.errors import ConfigurationError
 from scheduler_plugins.policies.communication import Flags, Integers, Pairs
 
 if TYPE_CHECKING:
-    from analysis.metrics.communication_graph import CommunicationArrays
+    from analysis.metrics.traffic import CommunicationArrays
 
 CUT_SHORT = "is the file cut short?"
 WHOLE = re.compile(r"[+-]?[0-9]+")
 TOO_LARGE = "is no number of 64 bits; METIS has no larger ones"
 MOST_DIGITS = 18  # of a number in the header
 SHOWN = 40  # characters of a wrong value
-LINES_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +58,6 @@ class _Header:
     has_sizes: bool
     weights: int  # of a vertex
     has_edge_weights: bool
-
-    def before_neighbours(self) -> int:
-        """Return how many numbers of a line precede its neighbours."""
-        return self.has_sizes + self.weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +148,10 @@ def _numbers(path: Path, numbered: Sequence[tuple[int, str]]) -> _Numbers:
         words = text.split()
         try:
             values += map(int, words)
+            if "_" in text:  # int reads 1_0 as 10
+                raise ValueError(text)
         except ValueError as error:
             raise _refusal(path, number, words) from error
-        if "_" in text:  # int reads 1_0 as 10
-            raise _refusal(path, number, words)
         lengths.append(len(words))
     lines = [number for number, _ in numbered]
     try:
@@ -167,18 +164,11 @@ def _numbers(path: Path, numbered: Sequence[tuple[int, str]]) -> _Numbers:
 
 def _refusal(path: Path, number: int, words: Sequence[str]) -> ConfigurationError:
     """Return an error about the line's first word that is no whole number, or has more digits than Python reads."""
-    culprit = next(word for word in words if not _is_read(word))
+    most = sys.get_int_max_str_digits()
+    culprit = next(word for word in words if not WHOLE.fullmatch(word) or 0 < most < len(word.lstrip("+-")))
     return ConfigurationError(
         f"{path}, line {number}: {_shown(culprit)} {TOO_LARGE if WHOLE.fullmatch(culprit) else 'is no whole number'}"
     )
-
-
-def _is_read(word: str) -> bool:
-    try:
-        int(word)
-    except ValueError:
-        return False
-    return "_" not in word
 
 
 def _shown(text: str) -> str:
@@ -186,7 +176,7 @@ def _shown(text: str) -> str:
 
 
 def _graph(header: _Header, numbers: _Numbers) -> GraphFile:
-    head, step = header.before_neighbours(), 2 if header.has_edge_weights else 1
+    head, step = header.has_sizes + header.weights, 2 if header.has_edge_weights else 1
     each = "a neighbour and a weight each" if step == 2 else "neighbours"
     is_wrong = (numbers.lengths < head) | ((numbers.lengths - head) % step != 0)
     every = np.arange(header.vertices)
@@ -227,31 +217,24 @@ def _check_edges(header: _Header, numbers: _Numbers, sources: Integers, targets:
 
 def write_graph(graph: CommunicationArrays, path: Path, what: str) -> None:
     """Write the graph with weights of vertices and edges; the comment in the first line names its subject, `what`."""
-    _write(path, _text(graph, what))
+    entries = np.stack((graph.neighbours + 1, graph.edge_weights), axis=1)
+    of_vertices = zip(graph.vertex_weights.tolist(), pairwise(graph.starts.tolist()), strict=True)
+    numbers = ((weight, *entries[first:end].ravel().tolist()) for weight, (first, end) in of_vertices)
+    _write(path, [
+        f"% {what}: vertices are its {len(graph.tasks)} tasks, ascending from task {graph.tasks[0]} on",
+        f"{len(graph.tasks)} {graph.edge_count} 011",
+        *(" ".join(map(str, each)) for each in numbers),
+    ])  # fmt: skip
 
 
 def write_partition(parts: Integers, path: Path) -> None:
-    _write(path, (f"{part}\n" for part in parts.tolist()))
+    _write(path, map(str, parts.tolist()))
 
 
-def _write(path: Path, texts: Iterator[str]) -> None:
+def _write(path: Path, lines: Iterable[str]) -> None:
     try:
-        write_text_atomic(path, "".join(texts))
+        write_text_atomic(path, "".join(f"{line}\n" for line in lines))
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}; give another file") from error
-
-
-def _text(graph: CommunicationArrays, what: str) -> Iterator[str]:
-    yield f"% {what}: vertices are its {len(graph.tasks)} tasks, ascending from task {graph.tasks[0]} on\n"
-    yield f"{len(graph.tasks)} {graph.edge_count} 011\n"
-    entries = np.stack((graph.neighbours + 1, graph.edge_weights), axis=1)
-    for first in range(0, len(graph.tasks), LINES_AT_ONCE):
-        yield "".join(_vertex_lines(graph, entries, first, min(first + LINES_AT_ONCE, len(graph.tasks))))
-
-
-def _vertex_lines(graph: CommunicationArrays, entries: Integers, first: int, until: int) -> Iterator[str]:
-    for vertex in range(first, until):
-        neighbours = entries[graph.starts[vertex] : graph.starts[vertex + 1]].ravel().tolist()
-        yield " ".join(map(str, (graph.vertex_weights[vertex], *neighbours))) + "\n"

@@ -1,4 +1,4 @@
-"""Analysis of a series from raw lines to its report, also between two of its blocks; the page of a family.
+"""Analysis of a series from raw lines to its report, also between two of its blocks.
 
 Light to import: Spark is started by `analyse` and `analyse_new_runs`. Between two blocks only new runs are parsed:
 `.so_far/` of the series looks like a series, with the few tables that a comparison needs and links to the
@@ -7,12 +7,13 @@ documents. A row depends on its run alone, so older rows stay. A full analysis d
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.errors import RecordError
 from analysis.record import small_tables
-from analysis.record.files import RAW_SUFFIXES, RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from analysis.record.files import RAW_SUFFIXES, SeriesPaths, is_complete, read_json, write_json_atomic
 from analysis.record.simulated import date_s
 from analysis.record.small_tables import Row
 from barograph.errors import ConfigurationError
@@ -95,7 +96,7 @@ def communication_graph(
     from analysis.ingest import tables
     from analysis.metis_files import write_graph
     from analysis.metrics import build
-    from analysis.metrics import communication_graph as graph
+    from analysis.metrics import traffic as graph
 
     paths = SeriesPaths(series_dir)
     with session.shared_session(master, paths.raw_bytes(), session.jar_settings(jars)) as spark:
@@ -129,21 +130,6 @@ def _unit(
     return run_id, topology
 
 
-def family_report(
-    series_dirs: Sequence[Path], target: Path, *, simulated_only: bool = False, left_out: int = 0
-) -> Path:
-    """Write one page over analysed series: published figures side by side and the whole ledger. Return `target`.
-
-    It shows series on machines, or with `simulated_only` simulated ones; `left_out`: number of simulated series that
-    the caller left out. The newest of several series of one experiment counts. Raises ConfigurationError without
-    series, or if one was not analysed yet.
-    """
-    from analysis.claims import ledger
-    from analysis.report import family_page
-
-    return family_page.write(series_dirs, target, ledger.evaluate, simulated_only=simulated_only, left_out=left_out)
-
-
 INCREMENTAL_FOLDER = ".so_far"  # hidden: not stored elsewhere
 PARSED_FILE = "parsed.json"
 # What a comparison needs, beside the runs: latency is compared over windows that both sides have.
@@ -157,21 +143,33 @@ def analyse_new_runs(series_dir: Path, start: Callable[[int], "SparkSession"]) -
     """Return the folder with the rows of every complete run. `start` is called with the number of bytes to parse, but
     not if there are no new runs.
     """
+    from analysis.ingest.run_tables import load_run, run_row
+
     series, target = SeriesPaths(series_dir), SeriesPaths(series_dir / INCREMENTAL_FOLDER)
-    _link_documents(target)
-    stamps = _parsed_runs(target)
-    complete = {run.run_id: _run_stamp(run) for run in series.all_runs() if is_complete(run.root)}
+    target.root.mkdir(exist_ok=True)
+    for link in (target.root / name for name in LINKS):
+        if not link.is_symlink():
+            link.symlink_to(Path("..") / link.name)
+    parsed = target.root / PARSED_FILE
+    stamps: Mapping[str, Any] = {}
+    if parsed.is_file():
+        with suppress(RecordError):  # tables of another version: all runs are parsed anew
+            small_tables.check(target, INCREMENTAL_TABLES)
+            stamps = read_json(parsed)["runs"]
+    documents = {run.run_id: read_json(run.run_json) for run in series.all_runs() if is_complete(run.root)}
+    # A stamp differs between attempts under the same id.
+    complete = {run_id: [document.get("attempt"), date_s(document)] for run_id, document in documents.items()}
     runs = [run for run, stamp in complete.items() if stamps.get(run) != stamp]
     rows_by_table = _rows_of_new_runs(series, target, runs, start) if runs else {}
     # If this process ends before the file is written again, the next analysis parses all runs again.
-    (target.root / PARSED_FILE).unlink(missing_ok=True)
-    _write_runs(series, target)
+    parsed.unlink(missing_ok=True)
+    # Rows also for runs that failed: the comparison depends on which runs there are.
+    small_tables.write(target, "runs", [run_row(run.run_id, load_run(run)) for run in series.all_runs()])
     for name in INCREMENTAL_TABLES:
-        rows_of_parsed = [
-            row for row in small_tables.rows(target, name) if row["run_id"] in complete and row["run_id"] not in runs
-        ]
-        small_tables.write(target, name, [*rows_of_parsed, *rows_by_table.get(name, ())])
-    write_json_atomic(target.root / PARSED_FILE, {"v": 1, "runs": complete})
+        of_parsed = small_tables.rows(target, name) if stamps else ()
+        rows = [row for row in of_parsed if row["run_id"] in complete and row["run_id"] not in runs]
+        small_tables.write(target, name, [*rows, *rows_by_table.get(name, ())])
+    write_json_atomic(parsed, {"v": 1, "runs": complete})
     return target.root
 
 
@@ -194,29 +192,3 @@ def _rows_of_new_runs(
         return {name: small_tables.rows(part, name) for name in INCREMENTAL_TABLES}
     finally:
         shutil.rmtree(part.root, ignore_errors=True)
-
-
-def _write_runs(series: SeriesPaths, target: SeriesPaths) -> None:
-    """Write rows also for runs that failed: the comparison depends on which runs there are."""
-    from analysis.ingest.run_tables import load_run, run_row
-
-    small_tables.write(target, "runs", [run_row(run.run_id, load_run(run)) for run in series.all_runs()])
-
-
-def _link_documents(target: SeriesPaths) -> None:
-    target.root.mkdir(exist_ok=True)
-    for name in LINKS:
-        link = target.root / name
-        if not link.is_symlink():
-            link.symlink_to(Path("..") / name)
-
-
-def _parsed_runs(target: SeriesPaths) -> Mapping[str, Any]:
-    path = target.root / PARSED_FILE
-    return read_json(path)["runs"] if path.is_file() else {}
-
-
-def _run_stamp(run: RunPaths) -> list[Any]:
-    """Return a stamp that differs between attempts under the same id."""
-    document = read_json(run.run_json)
-    return [document.get("attempt"), date_s(document)]

@@ -7,12 +7,12 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.errors import RecordError
-from analysis.record.files import SeriesPaths, read_json, read_json_or_none, write_json_atomic
+from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,18 +32,14 @@ DISTRIBUTIONS = (
 
 def code_files() -> dict[str, Path]:
     """Return every file of the analysis' code, by its name below the root."""
-    files = [ROOT / name for name in MODULES] + [path for name in PACKAGES for path in _files(ROOT / name)]
-    return {path.relative_to(ROOT).as_posix(): path for path in files}
 
+    def files(folder: Path) -> Iterator[Path]:
+        for path in sorted(folder.iterdir()):
+            if not path.name.startswith(".") and path.name not in OMISSIONS:
+                yield from files(path) if path.is_dir() else [path]
 
-def _files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.name in OMISSIONS:
-            continue
-        if path.is_dir():
-            yield from _files(path)
-        else:
-            yield path
+    paths = [ROOT / name for name in MODULES] + [path for name in PACKAGES for path in files(ROOT / name)]
+    return {path.relative_to(ROOT).as_posix(): path for path in paths}
 
 
 # Code that only reads tables: it cannot change a series' tables.
@@ -54,22 +50,18 @@ READERS_OF_TABLES = (
 
 
 def code_digests() -> dict[str, str]:
-    """Return digests. `code`: of all that code; `tables`: of the code that can change tables."""
-    files = code_files()
-    makers = {name: path for name, path in files.items() if not name.startswith(READERS_OF_TABLES)}
-    return {"code": _digest(files), "tables": _digest(makers)}
+    """Return digests of names and contents. `code`: of all that code; `tables`: of the code that can change tables."""
+    digests = {"code": hashlib.sha256(), "tables": hashlib.sha256()}
+    for name, path in code_files().items():
+        line = f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
+        digests["code"].update(line)
+        if not name.startswith(READERS_OF_TABLES):
+            digests["tables"].update(line)
+    return {name: digest.hexdigest() for name, digest in digests.items()}
 
 
 def code_digest() -> str:
-    """Return the digest of names and contents of all that code."""
-    return _digest(code_files())
-
-
-def _digest(files: Mapping[str, Path]) -> str:
-    digest = hashlib.sha256()
-    for name, path in files.items():
-        digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()
+    return code_digests()["code"]
 
 
 def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: Mapping[str, str]) -> None:
@@ -77,10 +69,8 @@ def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: Mapping[s
     java = spark._jvm.System.getProperty("java.version")  # type: ignore[union-attr] # py4j's, without types
     versions = {"python": platform.python_version(), "java": str(java)}
     for name in DISTRIBUTIONS:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     write_json_atomic(paths.root / FILE, {"v": 1, **made_by, "versions": versions})
 
 
@@ -89,16 +79,7 @@ def remove_provenance(paths: SeriesPaths) -> None:
     (paths.root / FILE).unlink(missing_ok=True)
 
 
-def digest_of_series(root: Path) -> str | None:
-    """Return the digest of the code that analysed a series; None if it is not on record."""
-    try:
-        return str(read_json(root / FILE)["code"])
-    except (RecordError, KeyError):
-        return None
-
-
-def tables_code_of_series(root: Path) -> str | None:
-    """Return the digest of the code that made a series' tables; older analyses recorded only that of all code."""
-    document = read_json_or_none(root / FILE) or {}
-    digest = document.get("tables") or document.get("code")
+def digest_of_series(root: Path, part: str = "code") -> str | None:
+    """Return the digest of the code that analysed a series, or that made its `tables`; None if it is not on record."""
+    digest = (read_json_or_none(root / FILE) or {}).get(part)
     return None if digest is None else str(digest)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analysis import java
 from analysis.errors import StorageConfigurationError
@@ -44,37 +44,35 @@ def is_local(master: str) -> bool:
 
 
 def cluster_settings(master: str) -> dict[str, str]:
-    """Return settings by which a cluster's workers reach this process. Raises StorageConfigurationError for an unknown
-    master."""
+    """Return settings by which a cluster's workers reach us. Raises StorageConfigurationError."""
     standalone = STANDALONE.fullmatch(master)
     if standalone is None and not master.startswith(OTHER_MASTERS):
         raise StorageConfigurationError(
             f"BAROGRAPH_SPARK_MASTER is {master!r}; give local[*], spark://host:port, yarn or k8s://https://host:port"
         )
-    host = os.environ.get(DRIVER_HOST) or (standalone and _own_address(standalone["host"], int(standalone["port"])))
+    host = os.environ.get(DRIVER_HOST)
+    if not host and standalone:  # the address of this machine from which a packet to the master leaves; none is sent
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((standalone["host"], int(standalone["port"])))
+            except OSError as error:
+                raise StorageConfigurationError(
+                    f"BAROGRAPH_SPARK_MASTER names {standalone['host']}:{standalone['port']}: {error}; mend the name,"
+                    f" or set {DRIVER_HOST} to the address of this machine that the workers can reach"
+                ) from error
+            host = str(probe.getsockname()[0])
     return {"spark.driver.host": host, "spark.driver.bindAddress": host} if host else {}
-
-
-def _own_address(host: str, port: int) -> str:
-    """Return the address of this machine from which a packet to the master leaves; no packet is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, port))
-        except OSError as error:
-            raise StorageConfigurationError(
-                f"BAROGRAPH_SPARK_MASTER names {host}:{port}: {error}; mend the name, or set {DRIVER_HOST} to the"
-                " address of this machine that the workers can reach"
-            ) from error
-        return str(probe.getsockname()[0])
 
 
 def require_shared_folder(spark: "SparkSession", folder: Path) -> None:
     """Let every core of the cluster look for a file that was just written here. Raises StorageConfigurationError."""
-    word = os.urandom(8).hex()
-    marker = folder / f"shared-{word}.txt"
+    word, looks = os.urandom(8).hex(), CHECKS_PER_CORE * spark.sparkContext.defaultParallelism
+    marker, contents = folder / f"shared-{word}.txt", set[str]()
     marker.write_text(word, encoding="utf-8")
     try:
-        contents = _marker_contents(spark, marker)
+        with contextlib.suppress(Exception):  # workers report a missing file in many ways
+            lines = spark.read.text([f"file://{marker}"] * looks, wholetext=True)
+            contents = {row.value for row in lines.repartition(looks).distinct().collect()}
     finally:
         marker.unlink(missing_ok=True)
     if contents != {word}:
@@ -83,14 +81,6 @@ def require_shared_folder(spark: "SparkSession", folder: Path) -> None:
             " BAROGRAPH_RESULTS to s3://bucket/prefix or to a folder that every worker mounts at the same place, or"
             " leave BAROGRAPH_SPARK_MASTER away"
         )
-
-
-def _marker_contents(spark: "SparkSession", marker: Path) -> set[str]:
-    looks = CHECKS_PER_CORE * spark.sparkContext.defaultParallelism
-    lines = spark.read.text([f"file://{marker}"] * looks, wholetext=True)
-    with contextlib.suppress(Exception):  # workers report a missing file in many ways
-        return {row.value for row in lines.repartition(looks).distinct().collect()}
-    return set()
 
 
 def logging_option(file: Path) -> str:
@@ -204,10 +194,8 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master(master).appName("barograph")
-    options = {**options_of(master, raw_bytes), **(settings or {})}
-    for key, value in options.items():
-        builder = builder.config(key, value)
+    options: dict[str, Any] = {**options_of(master, raw_bytes), **(settings or {})}
+    builder = SparkSession.builder.master(master).appName("barograph").config(map=options)
     with defer_signals(), java.named_to_spark():
         return builder.getOrCreate()
 
@@ -273,8 +261,7 @@ def is_alive() -> bool:
 def shared_session(
     master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None
 ) -> Iterator["SparkSession"]:
-    """Yield a session that is stopped after the block; if there is one already, yield that, so that several series
-    share it. Raises InfrastructureError."""
+    """Yield the current session, or a new one that is stopped after the block. Raises InfrastructureError."""
     from pyspark.sql import SparkSession
 
     if (outer := SparkSession.getActiveSession()) is not None:
@@ -304,8 +291,7 @@ CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/
 
 
 def local_memory_mb(limits: Sequence[Path] = CGROUP_LIMITS) -> int:
-    """Return the size of a local Spark's heap: 3 GB, or half of the memory of this machine or container, but at least 1
-    GB."""
+    """Return a local Spark's heap: 3 GB, or half of the machine's or container's memory, at least 1 GB."""
     limits_bytes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for limit in limits:
         with contextlib.suppress(OSError, ValueError):  # another kind of cgroup, or `max`

@@ -1,7 +1,7 @@
 """Spark SQL over the tables of analysed series: each table is a view of all of them, with a column for the series.
 
-Only the tables that a query names are read. A note names series that lack one, or have it from an older version with
-other columns: they are left out, or their missing columns are null.
+Only the tables that a query names are read. A note names series that lack one, or have it from another version with
+other columns: they are left out.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import difflib
 import logging
 import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from analysis.record.schemas import TABLES, WORKER_LINES
 from barograph.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 SERIES = ("experiment", "series_id")
@@ -52,11 +51,8 @@ class SeriesTables:
         return f"{self.folder}/{name}.parquet"
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a table or view; older versions stored all tables."""
-        return name in self.names or self.has_view(name)
-
-    def has_view(self, name: str) -> bool:
-        return bool(TABLES[name].group) and WORKER_LINES.name in self.names
+        """Return whether there is such a table or view."""
+        return _source(name) in self.names
 
 
 def tables_on_disk(series_dir: Path) -> SeriesTables | None:
@@ -102,45 +98,35 @@ def view(spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: C
     """Return one table of several series, with its declared columns after `experiment` and `series_id`."""
     from pyspark.sql import functions as f
 
-    nobody = [f.lit(None).cast("string").alias(column) for column in SERIES]
-    frame = small_tables.empty_frame(spark, TABLES[name].ddl).select(*nobody, *_own_columns(name))
-    if views := [series for series in having if series.has_view(name)]:
-        from analysis.record import sample_views
+    from analysis.ingest import tables
 
-        lines = _read(spark, WORKER_LINES.name, views)
-        frame = frame.unionByName(sample_views.view(lines, name, SERIES))
-    for types, group in _by_types(spark, name, [series for series in having if series not in views], tell).items():
-        columns = {text.partition(" ")[0] for text in types}
-        if column_names := [column.name for column in TABLES[name].columns if column.name not in columns]:
-            series_names = _series_list(group, len(having))
-            tell(f"{name}: no column {', '.join(column_names)} in {series_names}, of an older version; null there")
-        frame = frame.unionByName(_read(spark, name, group, columns))
-    return frame
+    source = _source(name)
+    readable = [series for series in having if _is_readable(spark, series, source, tell)]
+    if not readable:
+        nobody = [f.lit(None).cast("string").alias(column) for column in SERIES]
+        return small_tables.empty_frame(spark, TABLES[name].ddl).select(*nobody, *_own_columns(name))
+    rows = _read(spark, source, readable)
+    return tables.view(rows, name, SERIES) if TABLES[name].group else rows
 
 
-def _read(
-    spark: SparkSession, name: str, alike: Sequence[SeriesTables], columns: Collection[str] | None = None
-) -> DataFrame:
-    """Return rows of series whose tables have these columns, or the declared ones; the path of a row's file gives its
-    series."""
+def _source(name: str) -> str:
+    """Return the stored table of a table or view."""
+    return WORKER_LINES.name if TABLES[name].group else name
+
+
+def _read(spark: SparkSession, name: str, stored: Sequence[SeriesTables]) -> DataFrame:
+    """Return rows of a stored table; the path of a row's file gives its series."""
     from pyspark.sql import functions as f
 
     folders = small_tables.frame_of_rows(
         spark,
-        [(each.folder.lstrip("/"), each.experiment, each.series_id) for each in alike],
+        [(each.folder.lstrip("/"), each.experiment, each.series_id) for each in stored],
         f"above string, {', '.join(f'{column} string' for column in OF_FOLDER)}",
     )
     # A plus in a path is a plus; decoding would make a space of it.
     path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
-    fields: list[str | Column] = list(_own_columns(name))
-    if columns is not None:  # a stored table may lack some of the declared ones, or have them with another type
-        fields = [
-            (f.col(f"`{c.name}`").try_cast(c.type) if c.name in columns else f.lit(None).cast(c.type)).alias(c.name)
-            for c in TABLES[name].columns
-        ]
-    read = spark.read.schema(TABLES[name].ddl) if columns is None else spark.read
-    table = read.parquet(*(each.table(name) for each in alike))
-    rows = table.select(f.regexp_extract(path, ABOVE, 1).alias("above"), *fields)
+    read = spark.read.schema(TABLES[name].ddl).parquet(*[each.table(name) for each in stored])
+    rows = read.select(f.regexp_extract(path, ABOVE, 1).alias("above"), *_own_columns(name))
     series = [f.col(source).alias(column) for column, source in zip(SERIES, OF_FOLDER, strict=True)]
     return rows.join(f.broadcast(folders), "above", how="left").select(*series, *_own_columns(name))
 
@@ -150,27 +136,17 @@ def _own_columns(name: str) -> list[str]:
     return [f"`{column.name}`" for column in TABLES[name].columns if column.name not in SERIES]
 
 
-def _by_types(
-    spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: Callable[[str], None]
-) -> dict[tuple[str, ...], list[SeriesTables]]:
-    """Group series by the columns and types of their table; Spark reads a group as one. Pass unreadable ones to
-    `tell`."""
-    import pyarrow.parquet as pq
-
-    series_by_types: dict[tuple[str, ...], list[SeriesTables]] = defaultdict(list)
-    for series in having:
-        if not series.local:
-            types = tuple(f"{column} {kind}" for column, kind in spark.read.parquet(series.table(name)).dtypes)
-            series_by_types[types].append(series)
-            continue
-        try:
-            small_tables.check(SeriesPaths(Path(series.folder).parent), {name: ()})
-        except RecordError as error:
-            tell(f"left out: {error}")
-            continue
-        schema = pq.read_schema(min(Path(series.table(name)).glob("*.parquet")))
-        series_by_types[tuple(f"{field.name} {field.type}" for field in schema)].append(series)
-    return series_by_types
+def _is_readable(spark: SparkSession, series: SeriesTables, name: str, tell: Callable[[str], None]) -> bool:
+    """Return whether a stored table can be read and has the declared columns; if not, say so."""
+    try:
+        if series.local:
+            small_tables.check(SeriesPaths(Path(series.folder).parent), [name])
+        else:
+            small_tables.require_columns(series.table(name), name, spark.read.parquet(series.table(name)).columns)
+    except RecordError as error:
+        tell(f"left out: {error}")
+        return False
+    return True
 
 
 def _series_list(some: Sequence[SeriesTables], of: int) -> str:

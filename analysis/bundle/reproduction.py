@@ -157,10 +157,10 @@ def remake(bundle: Path, target: Path) -> int:
     for folder in (bundle / BESIDE).glob("*"):
         shutil.copytree(folder, target / folder.name)
     if any(any(run.root.glob(f"{part}/*")) for run in packed.all_runs() for part in RAW_FOLDERS):
-        from analysis.ingest import avro_jar
         from analysis.pipeline import analyse
+        from analysis.storage import maven
 
-        analyse(remade.root, jars=(avro_jar.BUNDLED,) if avro_jar.BUNDLED.is_file() else ())
+        analyse(remade.root, jars=(maven.BUNDLED_AVRO,) if maven.BUNDLED_AVRO.is_file() else ())
     else:
         print("this bundle has no raw lines: figures and report are made again from its tables")
         shutil.copytree(packed.tables, remade.tables)

@@ -16,13 +16,12 @@ from itertools import combinations
 from statistics import fmean, median
 
 from analysis.metrics.definitions import JUDGED, DifferenceKind, metric
-from analysis.metrics.latency_histogram import merged, percentile_ms
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import WHOLE_RUN, absent_machines, event_order
 from analysis.record.files import SeriesPaths
-from analysis.record.small_tables import Row, cluster, rows
-from analysis.record.units import unit_of
+from analysis.record.small_tables import Row, cluster, rows, unit_of
 from analysis.stats.effect import summary
+from scheduler_plugins.service.latency_buckets import merged, percentile_ms
 
 RANKED = "throughput_after"
 CLEARLY = 0.05  # of the larger: difference that two variants need in reality to be ranked at all

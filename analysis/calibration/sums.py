@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from analysis.calibration import starts
 from analysis.calibration.starts import Join, Span, StartGroup
-from analysis.record.sample_views import view
+from analysis.ingest.tables import view
 from analysis.record.small_tables import Row, frame_of_rows
 from scheduler_plugins.simulator.work import SimulatedTopology
 

@@ -31,7 +31,6 @@ from analysis.claims.simulated_rows import row_without_sweep, simulated_rows, wi
 from analysis.claims.statements import Claim, ClaimKind, load_claims
 from analysis.ingest.run_tables import failed_attempts
 from analysis.record import small_tables
-from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json_or_none
 from analysis.record.small_tables import rows
 from analysis.record.sweep_record import is_sweep, newest_sweeps
@@ -130,7 +129,7 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
                 value = RunValue(
                     name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"), run.get("order")
                 )
-                key = run["experiment"], run["variant"], row["metric"], event_id_of(row)
+                key = run["experiment"], run["variant"], row["metric"], row["event_id"]
                 values[(*key, row["topology"]) if has_several else key].append(value)
     topology_names = {
         name: tuple(sorted(dict.fromkeys(names), key=WHOLE_CLUSTER.__eq__)) for name, names in topologies.items()

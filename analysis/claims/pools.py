@@ -17,7 +17,6 @@ from analysis.claims.rows import BLOCKS_OF_A_VERDICT, BlockId
 from analysis.claims.statements import Claim
 from analysis.errors import RecordError
 from analysis.record import small_tables
-from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, experiment_of, read_json_or_none, series_folders
 from analysis.record.simulated import is_of_testbed, is_simulated_series
 from analysis.record.small_tables import Row, rows
@@ -32,11 +31,7 @@ ANALYSIS = "analysis"
 ALONE = "request not on record"
 MOST_NAMES = 3  # of other series, in a note
 # The tables that the ledger reads, and their columns that every version has written.
-NEEDED = {
-    "runs": ("run_id", "series_id", "experiment", "variant", "status", "failure_message"),
-    "measurements": ("run_id", "metric", "value", "censored"),
-    "topologies": ("run_id", "topology", "position"),
-}
+NEEDED = ("runs", "measurements", "topologies")
 
 
 @dataclass(frozen=True)
@@ -200,7 +195,7 @@ def _kept(folder: Path) -> _Kept | None:
         "measurement": sorted({run.get("measurement") or 1 for run in complete}),
         "Storm": sorted({str((json.loads(run.get("versions") or "{}") or {}).get("storm")) for run in complete}),
         "uncommitted changes": [document.get("git_commit"), changes] if changes else None,
-        ANALYSIS: provenance.tables_code_of_series(paths.root) or f"not on record of {paths.root.name}",
+        ANALYSIS: provenance.digest_of_series(paths.root, "tables") or f"not on record of {paths.root.name}",
     }
     return _Kept(paths, blocks, request, record, str(document.get("series_id") or folder.name))
 
@@ -247,6 +242,6 @@ def _numbers(paths: SeriesPaths) -> dict[str, dict[tuple[Any, ...], str]]:
     }
     for row in rows(paths, "measurements"):
         if row["run_id"] in numbers and row["value"] is not None:
-            key = row["metric"], event_id_of(row), row.get("topology")
+            key = row["metric"], row["event_id"], row.get("topology")
             numbers[row["run_id"]][key] = f"{row['value']:.9g}{' censored' if row['censored'] else ''}"
     return numbers

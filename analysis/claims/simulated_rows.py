@@ -36,7 +36,6 @@ from analysis.claims.statements import RATIOS, SPREADS, Claim, ClaimKind
 from analysis.errors import RecordError
 from analysis.numerals import number
 from analysis.record import small_tables
-from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, experiment_of, read_json
 from analysis.record.small_tables import rows
 from analysis.record.sweep_record import (
@@ -165,7 +164,7 @@ def read_sweep(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
             fields, seeds = points[point_of(row["run_id"]) - 1]
             value = RunValue(row["run_id"], row["value"], row["censored"], steady=row["steady"])
             seed = seeds, int(run["repetition"] or 1)
-            values[run["variant"], row["metric"], event_id_of(row)][fields][seed] = value
+            values[run["variant"], row["metric"], row["event_id"]][fields][seed] = value
     fields_of_points = tuple(dict.fromkeys(fields for fields, _ in points))
     failed = len({row["point"] for row in document.get("failures", ())})
     code_counts = document.get(OTHER_CODE, {})

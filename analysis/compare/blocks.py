@@ -8,7 +8,7 @@ from itertools import product
 from analysis.compare.question import Pair
 from analysis.metrics import untimed
 from analysis.metrics.uncertainty import UTILITY, Errors
-from analysis.record.event_timeline import event_id_of, event_order
+from analysis.record.event_timeline import event_order
 from analysis.record.small_tables import Row
 
 SYSTEM_UNDER_TEST = "system_under_test"
@@ -170,7 +170,7 @@ def metric_blocks(
     """
     values: defaultdict[tuple[str, str], dict[str, Value]] = defaultdict(dict)
     for row in measurements:
-        key, number = (row["metric"], event_id_of(row)), float(row["value"])
+        key, number = (row["metric"], row["event_id"]), float(row["value"])
         error = errors.get((row["run_id"], *key), 0.0)
         low, high = (None, None) if not error else (max(0.0, number - error), number + error)
         if error is None:

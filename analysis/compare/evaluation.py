@@ -24,7 +24,6 @@ from analysis.metrics import untimed
 from analysis.metrics.definitions import PRIMARY
 from analysis.metrics.uncertainty import clock_errors, has_latency_level, measurement_errors
 from analysis.record import small_tables
-from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import rows
@@ -32,12 +31,7 @@ from barograph.errors import BarographError, ConfigurationError
 from barograph.plan.experiment import SIMULATED, WHOLE_CLUSTER
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
-# Columns of an A/A comparison on record that every version has written.
-NEEDED = {
-    "runs": ("run_id", "variant", "block", "repetition", "status", "failure_blame", "failure_message"),
-    "measurements": ("run_id", "metric", "value", "censored"),
-    "machines": ("type", "cores", "memory_mb", "bandwidth_mbit", "slots"),
-}
+NEEDED = ("runs", "measurements", "machines")  # tables of an A/A comparison on record
 
 
 def differences_on_record(series_dir: Path) -> tuple[DifferencesOnRecord, list[str]]:
@@ -105,7 +99,7 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     question, paths = read_question(root), SeriesPaths(root)
     table = rows(paths, "runs")
     runs = [runs_of(pair, [*failed_attempts(paths), *table]) for pair in question.pairs]
-    events = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
+    events = {row["event_id"]: row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
     kinds, metrics = dict(sorted(events.items())), series_blocks(paths, runs, question.topology)
     if any(map(is_simulated, table)):
         return _answer_of_model(question, runs, metrics, kinds)

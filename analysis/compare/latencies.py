@@ -22,14 +22,14 @@ from typing import Any
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
 from analysis.metrics import untimed
 from analysis.metrics.definitions import LATENCIES
-from analysis.metrics.latency_histogram import merged, percentile_ms
 from analysis.metrics.measurements import utilities
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.metrics.uncertainty import UTILITY, ClockErrors, has_latency_level, utility_error, utility_per_ms
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number
-from analysis.record.event_timeline import REST, WHOLE_RUN, event_id_of, event_order
+from analysis.record.event_timeline import REST, WHOLE_RUN, event_order
 from analysis.record.small_tables import Row
+from scheduler_plugins.service.latency_buckets import merged, percentile_ms
 
 Reader = Callable[[str], list[Row]]
 METRICS = {f"{name}_after": share for name, share in LATENCIES.items()}
@@ -153,7 +153,7 @@ def _utility_blocks(
         ]  # fmt: skip
 
     values = {row["run_id"]: float(row["value"]) for row in utilities(cut)
-              if row["metric"] == UTILITY_AFTER and event_id_of(row) == event}  # fmt: skip
+              if row["metric"] == UTILITY_AFTER and row["event_id"] == event}  # fmt: skip
     unseen = {each.run_id: each.unseen or 0.0 for each in without}
     measured = {block: ids for block, ids in watched.items() if all(run_id in values for run_id in ids)}
     if measured:
@@ -246,11 +246,11 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
     )
     for row in throughput:
         if row["complete"]:
-            starts_by_key[row["run_id"], event_id_of(row)].add(row["window_s"])
+            starts_by_key[row["run_id"], row["event_id"]].add(row["window_s"])
     histograms: dict[tuple[str, str], dict[float, tuple[list[int], list[float]]]] = defaultdict(dict)
     without_histograms = set()
     for row in read("latency"):
-        key = (row["run_id"], event_id_of(row))
+        key = (row["run_id"], row["event_id"])
         if row.get("buckets") is None:
             without_histograms.add(key)
         else:
@@ -260,7 +260,7 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
     loss = _totals(losses, "lost")
     edges: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in _later(losses):
-        edges[row["run_id"], event_id_of(row)].append(row)
+        edges[row["run_id"], row["event_id"]].append(row)
     unknowns = {key: _unseen_at_sinks(event_edges) for key, event_edges in edges.items()}
     over_s = {
         (row["run_id"], row["event_id"]): row["ended_s"] - row["zero_s"]
@@ -288,17 +288,15 @@ def _of_runs(numbers: Mapping[Any, Any]) -> dict[Any, Any]:
 
 def _later(rows: Sequence[Row]) -> Iterator[Row]:
     """Return the rows after each event; if what it had begun was over before the next one, the rows after that."""
-    with_rest = {(row["run_id"], event_id_of(row)) for row in rows if row["phase"] == REST}
-    return (
-        row for row in rows if row["phase"] == (REST if (row["run_id"], event_id_of(row)) in with_rest else "after")
-    )
+    with_rest = {(row["run_id"], row["event_id"]) for row in rows if row["phase"] == REST}
+    return (row for row in rows if row["phase"] == (REST if (row["run_id"], row["event_id"]) in with_rest else "after"))
 
 
 def _totals(rows: Sequence[Row], column: str) -> dict[tuple[str, str], float | None]:
     """Return the sum after each event; None if a part of it was not measured."""
     totals: dict[tuple[str, str], float | None] = {}
     for row in _later(rows):
-        key = (row["run_id"], event_id_of(row))
+        key = (row["run_id"], row["event_id"])
         before, part = totals.get(key, 0.0), row[column]
         totals[key] = None if before is None or part is None else before + part
     return totals

@@ -21,7 +21,6 @@ from analysis import session
 from analysis.ingest import tables
 from analysis.metrics import (
     convergence,
-    emissions,
     juice,
     latency,
     losses,
@@ -32,16 +31,16 @@ from analysis.metrics import (
     throughput,
     topologies,
     traffic,
+    uncertainty,
 )
 from analysis.metrics.line_seconds import in_phases, in_windows
 from analysis.metrics.measurements import Reader
 from analysis.metrics.topologies import Units
-from analysis.record import clock_offsets, sample_views, small_tables
+from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import LARGE_TABLES, TABLES, WORKER_LINES
-from analysis.record.small_tables import Row
-from analysis.record.units import EVENT, UNIT, Unit, unit_of
+from analysis.record.small_tables import EVENT, UNIT, Row, Unit, unit_of
 
 RUNS_AT_ONCE = 200
 AXIS = (*EVENT, "zero_s", "first_s", "last_s")
@@ -50,8 +49,7 @@ AXIS_SCHEMA = "run_id string, topology string, event_id string, zero_s double, f
 
 @dataclass(frozen=True)
 class TableAccess:
-    """Access to a series' tables and metrics. Rows have the columns of their unit (`topologies`), but for those of
-    tables of runs and machines."""
+    """Access to a series' tables; rows have the columns of their unit, but for those of runs and machines."""
 
     spark: SparkSession
     paths: SeriesPaths
@@ -66,23 +64,20 @@ class TableAccess:
         of machines the rows for each topology. `beside`: columns of workers' lines to keep beside those of a view."""
         if TABLES[name].group:
             return self.view(tables.read(self.spark, self.paths, WORKER_LINES.name), name, beside)
-        frame = self._frame(name)
+        # Few rows go into each query themselves: if Spark read them, that would cost a listing, a scan to compile and
+        # another job, each of which costs more than such rows (a third of a short series).
+        frame = None if name in LARGE_TABLES else small_tables.few_rows(self.spark, self.paths, name)
+        if frame is None:
+            frame = tables.read(self.spark, self.paths, name)
         if name == "placements":
             return self._of_topologies(frame)
         if name == "machines" or TABLES[name].names_topology:
             return frame
         return self.units.while_there(self.units.in_units(frame, self.units.topologies))
 
-    def _frame(self, name: str) -> DataFrame:
-        """Return a table as it is stored. Few rows go into each query themselves: if Spark read them, that would
-        cost a listing, a scan to compile and another job, each of which costs more than such rows (a third of a
-        short series)."""
-        frame = None if name in LARGE_TABLES else small_tables.few_rows(self.spark, self.paths, name)
-        return tables.read(self.spark, self.paths, name) if frame is None else frame
-
     def view(self, lines: DataFrame, name: str, beside: Sequence[str] = ()) -> DataFrame:
         """Return a view of workers' lines."""
-        return sample_views.view(self.units.while_there(self._of_topologies(lines)), name, beside)
+        return tables.view(self.units.while_there(self._of_topologies(lines)), name, beside)
 
     def read_of_machines(self, name: str) -> DataFrame:
         """Return samples of machines, with the unit to which machine metrics are booked."""
@@ -110,20 +105,16 @@ class TableAccess:
         with ExitStack() as stack:
             add = {name: stack.enter_context(small_tables.replacement(self.paths, name)) for name in names}
             for runs in chunked_iter(sorted(self.units.topologies), RUNS_AT_ONCE):
-                found = compute(partial(self.rows, runs=runs))
-                for name in names:
-                    add[name](found[name])
+                for name, rows in compute(partial(self.rows, runs=runs)).items():
+                    add[name](rows)
 
 
 def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     """Write every metric of a series, for all of its runs, whatever their status."""
     access = TableAccess(spark, series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series)))
     build_events(access)
-    spans = access.read("scale_events")
-    gaps = emissions.gap_seconds(
-        access.read("gap_samples"), access.read("spout_samples"), access.read("zeros")
-    ).persist()
-    components = access.read("components")
+    spans, components = access.read("scale_events"), access.read("components")
+    gaps = losses.gap_seconds(access.read("gap_samples"), access.read("spout_samples"), access.read("zeros")).persist()
     try:  # several series may share the session
         session.side_by_side(spark, [
             partial(build_throughput, access, gaps),
@@ -141,22 +132,25 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
         partial(build_latency, access, spans),
         partial(build_juice, access, components, spans),
     ])  # fmt: skip
-    access.write_by_runs(["measurements"], partial(_measurement_tables, access.units))
+
+    def of_runs(read: Reader) -> dict[str, list[Row]]:
+        rows = measurements.measurements(read)
+        sums = topologies.sums_of_clusters(rows, read("scale_events"), read("topologies"), access.units)
+        return {"measurements": rows + sums}
+
+    access.write_by_runs(["measurements"], of_runs)
 
 
 def build_events(at: TableAccess) -> None:
     """Write `zeros`, the time axis of every run (a row a run), and `scale_events`, its events on it (a row a run and
     event). Here and below that is a row a topology of a run, and one of the cluster (`topologies`)."""
-    bounds = collect_rows(
-        throughput.observation_times(at.read("worker_samples"), at.read("machine_samples"))
-    )  # a row a run
+    observed = throughput.observation_times(at.read("worker_samples"), at.read("machine_samples"))
     events, spans_s = at.rows("events"), at.units.spans_s
-    bounds = topologies.with_clusters(topologies.since_submission(bounds, events, at.units), at.units)
-    zeros = topologies.on_one_axis(throughput.zeros(events, bounds, spans_s))
+    bounds = topologies.since_submission(collect_rows(observed), events, at.units)
+    zeros = topologies.on_one_axis(throughput.zeros(events, topologies.with_clusters(bounds, at.units), spans_s))
     small_tables.write(at.paths, "zeros", zeros)
-    small_tables.write(
-        at.paths, "scale_events", scale_events.scale_event_rows(events, zeros, at.rows("machines"), spans_s)
-    )
+    spans = scale_events.scale_event_rows(events, zeros, at.rows("machines"), spans_s)
+    small_tables.write(at.paths, "scale_events", spans)
 
 
 def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
@@ -170,7 +164,7 @@ def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
                             at.read("worker_samples"), at.read("machine_samples"), at.read("components"), frame),
     )  # fmt: skip
     at.write_by_runs(["event_throughput", "throughput"], partial(_throughput_tables, at.units))
-    at.write_by_runs(["intervals", "convergence"], partial(convergence_tables, at.units))
+    at.write_by_runs(["intervals", "convergence"], partial(_convergence_tables, at.units))
 
 
 def build_downtime(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
@@ -188,8 +182,8 @@ def _throughput_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
     )
     found += topologies.throughput_of_clusters(axes, found, units)
     return {
-        "event_throughput": [row for row in found if not _is_whole_run(row, several)],
-        "throughput": [row for row in found if unit_of(row) not in several or _is_whole_run(row, several)],
+        "event_throughput": [r for r in found if r["event_id"] != WHOLE_RUN or unit_of(r) not in several],
+        "throughput": [r for r in found if r["event_id"] == WHOLE_RUN or unit_of(r) not in several],
     }
 
 
@@ -201,18 +195,13 @@ def _axes(read: Reader, units: Units) -> list[Row]:
 
 
 def _units_of_several_events(read: Reader, units: Units) -> set[Unit]:
-    """Return units of runs with several events; a topology that arrives or departs may have fewer, but shares its run's
-    axis."""
+    """Return units of runs with several events; a topology that arrives or departs shares its run's axis."""
     numbers = Counter(unit_of(row) for row in read("scale_events"))
     several = {unit for unit, number in numbers.items() if number > 1}
     return several | {unit for cluster in several for unit in units.clusters.get(cluster, ())}
 
 
-def _is_whole_run(row: Row, several: set[Unit]) -> bool:
-    return unit_of(row) in several and row["event_id"] == WHOLE_RUN
-
-
-def convergence_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
+def _convergence_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
     """Return the steady parts and the convergence times; one short series an event."""
     queues = [row for row in read("activity") if row["queue"] is not None]
     queues = [*queues, *topologies.queues_of_clusters(queues, units)]
@@ -223,49 +212,44 @@ def convergence_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
     return {"intervals": intervals, "convergence": convergence.convergence_rows(series, intervals)}
 
 
-def _measurement_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
-    rows = measurements.measurements(read)
-    sums = topologies.sums_of_clusters(rows, read("scale_events"), read("topologies"), units)
-    return {"measurements": [*rows, *sums]}
-
-
 def build_emissions(at: TableAccess, unseen: DataFrame, components: DataFrame, spans: DataFrame) -> None:
     """Write `emissions`, a row an event, phase and source."""
-    split = scale_events.split_at_ends(at.rows("scale_events"))
-    of = partial(emissions.emissions, at.read("spout_samples"), unseen, components)
-    found = collect_rows(of(spans))
-    small_tables.write(
-        at.paths, "emissions", found + (scale_events.rests(collect_rows(of(_frame_of(at, split)))) if split else [])
-    )
+
+    def compute(spans: DataFrame, _events: Sequence[Row]) -> list[Row]:
+        return collect_rows(losses.emissions(at.read("spout_samples"), unseen, components, spans))
+
+    _write_with_rests(at, "emissions", spans, compute)
 
 
 def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
     """Write `losses`, a row an event, phase and edge."""
+
+    def compute(spans: DataFrame, events: Sequence[Row]) -> list[Row]:
+        counts = losses.counts_on_edges(
+            at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"),
+            lambda samples, counted: in_phases(samples, spans, counted),
+        )  # fmt: skip
+        queues = losses.waiting_at_bounds(at.read("task_samples"), components, spans)
+        lines = losses.longest_lines(at.read("worker_samples"), at.read("task_samples"), components, spans)
+        return losses.loss_rows(collect_rows(counts), collect_rows(queues), events, collect_rows(lines))
+
+    _write_with_rests(at, "losses", spans, compute)
+
+
+def _write_with_rests(
+    at: TableAccess, name: str, spans: DataFrame, compute: Callable[[DataFrame, Sequence[Row]], list[Row]]
+) -> None:
+    """Write a table of both sides of each event and of the rests; `compute`: a frame of spans, its rows -> rows."""
     events = at.rows("scale_events")
-    split = scale_events.split_at_ends(events)
-    found = _loss_rows(at, components, spans, events)
-    rest = scale_events.rests(_loss_rows(at, components, _frame_of(at, split), split)) if split else []
-    small_tables.write(at.paths, "losses", found + rest)
-
-
-def _frame_of(at: TableAccess, spans: Sequence[Row]) -> DataFrame:
-    return small_tables.frame_of_rows(at.spark, [tuple(span.values()) for span in spans], scale_events.SPANS)
-
-
-def _loss_rows(at: TableAccess, components: DataFrame, spans: DataFrame, events: Sequence[Row]) -> list[Row]:
-    """Return the rows of `losses`. `events`: the rows of `spans`."""
-    counts = losses.counts_on_edges(
-        at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"),
-        lambda samples, counted: in_phases(samples, spans, counted),
-    )  # fmt: skip
-    queues = losses.waiting_at_bounds(at.read("task_samples"), components, spans)
-    lines = losses.longest_lines(at.read("worker_samples"), at.read("task_samples"), components, spans)
-    return losses.loss_rows(collect_rows(counts), collect_rows(queues), events, collect_rows(lines))
+    rows = compute(spans, events)
+    if split := scale_events.split_at_ends(events):
+        values = [tuple(span.values()) for span in split]
+        rows += scale_events.rests(compute(small_tables.frame_of_rows(at.spark, values, scale_events.SPANS), split))
+    small_tables.write(at.paths, name, rows)
 
 
 def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
-    """Write `juice`, a row an event and window; only if a service level asks for it: nothing else needs the tuples sent
-    and executed in each window."""
+    """Write `juice`, a row an event and window, only if a service level asks for it."""
 
     def rows_of_juice(read: Reader) -> dict[str, list[Row]]:
         asked = {unit_of(row) for row in read("topologies") if row["juice"] is not None}
@@ -287,8 +271,8 @@ def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> Non
 
 def build_latency(at: TableAccess, spans: DataFrame) -> None:
     """Write `latency` (a row an event and window) and from it `interval_latency` (a row an event and phase)."""
-    lines = clock_offsets.clock_lines(*(small_tables.rows(at.paths, name) for name in ("machines", "runs", "events")))
-    clocks = small_tables.frame_of_rows(at.spark, lines, clock_offsets.CLOCKS)
+    lines = uncertainty.clock_lines(*(small_tables.rows(at.paths, name) for name in ("machines", "runs", "events")))
+    clocks = small_tables.frame_of_rows(at.spark, lines, uncertainty.CLOCKS)
     windows = at.write("latency", latency.windows(at.read("sink_samples"), spans, clocks))
     at.write("interval_latency", latency.of_intervals(windows, at.read("intervals")))
 
@@ -314,28 +298,21 @@ def build_traffic(at: TableAccess, components: DataFrame, spans: DataFrame) -> N
     intervals = at.read("intervals")
     stays = traffic.stays(at.read("task_samples", ("pid",)))
     passed = at.write("task_traffic", traffic.task_traffic(at.read("traffic_samples"), stays, intervals, spans))
-    at.write(
-        "tuple_rates",
-        traffic.tuple_rates(passed, at.read("task_samples"), components, at.read("placements"), intervals, spans),
-    )
+    samples = at.read("task_samples"), components, at.read("placements")
+    at.write("tuple_rates", traffic.tuple_rates(passed, *samples, intervals, spans))
 
 
 def build_placement(at: TableAccess, spans: DataFrame) -> None:
-    """Write `settled` (a row an event, phase and task), `slots` (an event and slot), `moves` and `running` (an
-    event)."""
-    spans = spans.where(
-        f.coalesce(f.col("until_s") > f.col("zero_s"), f.lit(True))
-    )  # not of a topology that departs by it
+    """Write `settled` (an event, phase and task), `slots` (an event and slot), `moves` and `running` (an event)."""
+    # Not of a topology that departs by it.
+    spans = spans.where(f.coalesce(f.col("until_s") > f.col("zero_s"), f.lit(True)))
     placements = at.write("settled", placement.last_placements(at.read("placements"), spans))
     restarts = placement.restarts(at.read("worker_samples"), spans)
     slots = at.write("slots", placement.slots(placements, restarts, at.read("machines")))
     at.write("moves", placement.moves(placements, spans))
-    at.write(
-        "running",
-        # A hold requests nothing, so nothing can run after it.
-        placement.time_to_running(placements, slots, at.read("worker_samples"), at.read("task_samples"),
-                                  spans.where(f.col("kind") != "hold")),
-    )  # fmt: skip
+    spans = spans.where(f.col("kind") != "hold")  # it requests nothing, so nothing can run after it
+    samples = at.read("worker_samples"), at.read("task_samples")
+    at.write("running", placement.time_to_running(placements, slots, *samples, spans))
 
 
 def build_loading(at: TableAccess) -> None:

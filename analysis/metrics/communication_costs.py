@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 from statistics import pstdev
-from typing import Any
 
 from analysis.metrics.steadiness import WINDOW_S
+from analysis.metrics.untimed import percent
 from analysis.record.event_timeline import WHOLE_RUN, absent_machines, crashed_machines, lines_of_event
-from analysis.record.small_tables import Row
-from analysis.record.units import Unit, by_unit, unit_of
+from analysis.record.small_tables import Row, Unit, by_unit, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
 
 EXPERIMENT_LAN = "exp0"
@@ -39,23 +38,15 @@ def passed_tuples(read: Reader) -> Iterator[Numbers]:
     """Yield per side tuples/s from task to task and the shares that leave a worker and a machine, of those with a known
     way; tuples/s that are processed, including Storm's ackers (MP fig. 11)."""
     for row in read("tuple_rates"):
-        found: dict[str, float | None] = {"processed_per_s": _sum(row["executed_per_s"], row["ackers_executed_per_s"])}
+        processed = row["executed_per_s"], row["ackers_executed_per_s"]
+        found: dict[str, float | None] = {"processed_per_s": None if None in processed else sum(processed)}
         if row["traffic_per_s"] is not None:
             known = row["traffic_per_s"] - row["unplaced_per_s"]
             found["traffic_per_s"] = row["traffic_per_s"]
             found["between_machines_per_s"] = row["between_machines_per_s"]
             for name in ("workers", "machines"):
-                found[f"between_{name}_percent"] = _percent(row[f"between_{name}_per_s"], known)
+                found[f"between_{name}_percent"] = percent(row[f"between_{name}_per_s"], max(known, 0.0))
         yield _key(row), {f"{name}_{row['phase']}": value for name, value in found.items()}, ()
-
-
-def _sum(*values: float | None) -> float | None:
-    parts = [value for value in values if value is not None]
-    return sum(parts) if len(parts) == len(values) else None
-
-
-def _percent(part: float, whole: float) -> float | None:
-    return 100.0 * part / whole if whole > 0.0 else None
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------
@@ -84,28 +75,25 @@ def _windows(read: Reader) -> dict[Key, _EventWindows]:
     crashed = crashed_machines(read("events"))
     for row in sorted(read("network_windows"), key=lambda row: float(row["window_s"])):
         key, phase = _key(row), "before" if row["window_s"] < 0.0 else "after"
-        silent = set(row["silent"]) - absent.get((*key, phase), set()) - crashed.get(row["run_id"], set())
+        silent = set(row["silent"]) - absent.get((*key, phase), set()) - crashed[row["run_id"]]
         if row["window_s"] in whole[key] and not silent and row["tx_bytes"] is not None:
             sent[key][row["window_s"]] = row["tx_bytes"]
     return {key: _EventWindows(emitted[key], sent[key]) for key in {*emitted, *sent}}
 
 
 def published_rates(read: Reader) -> Iterator[Numbers]:
-    """Yield rates as the paper counts them: over 180 s from the event on, including the interruption (MP IV-A1,
-    V-A)."""
+    """Yield rates over 180 s from the event on, including the interruption, as the paper does (MP IV-A1, V-A)."""
     windows = _windows(read)
     for span in read("scale_events"):
         key = _key(span)
         if span["event_id"] != WHOLE_RUN and key in windows:
-            emitted, sent = (_mean_of_published(of) for of in (windows[key].emitted, windows[key].sent_bytes))
-            megabytes = None if sent is None else sent / 1e6
-            yield key, {"published_emitted_per_s": emitted, "published_network_mb_per_s": megabytes}, ()
-
-
-def _mean_of_published(of: Windows) -> float | None:
-    """Return the rate per second; None if one of these windows is missing."""
-    values = [value for start_s, value in of.items() if 0.0 <= start_s < PUBLISHED_S]
-    return sum(values) / PUBLISHED_S if len(values) == PUBLISHED_S / WINDOW_S else None
+            for name, of, unit in (
+                ("published_emitted_per_s", windows[key].emitted, 1.0),
+                ("published_network_mb_per_s", windows[key].sent_bytes, 1e6),
+            ):
+                values = [value for start_s, value in of.items() if 0.0 <= start_s < PUBLISHED_S]
+                is_whole = len(values) == PUBLISHED_S / WINDOW_S
+                yield key, {name: sum(values) / PUBLISHED_S / unit if is_whole else None}, ()
 
 
 # --- the decision -----------------------------------------------------------------------------------------------------
@@ -116,8 +104,7 @@ def decision_times(read: Reader) -> Iterator[Numbers]:
     took = {(row["run_id"], row["decision_id"]): row["duration_ms"] for row in read("decisions")}
     events = by_unit(read("events"))
     for span in read("scale_events"):
-        until_s = inf if span.get("until_s") is None else span["until_s"]
-        of_unit = events.get(unit_of(span), [])
+        of_unit, until_s = events.get(unit_of(span), []), inf if span["until_s"] is None else span["until_s"]
         inside = [event for event in of_unit if span["zero_s"] <= event["t_s"] < until_s]
         answers = lines_of_event(of_unit, span["event_id"], inside)
         applied = {answer["decision_id"] for answer in answers if answer["kind"] == "applied" and answer["ok"]}
@@ -128,7 +115,7 @@ def decision_times(read: Reader) -> Iterator[Numbers]:
 def reschedules(read: Reader) -> Iterator[Numbers]:
     """Yield 100 if a new placement was requested and anything moved, 0 if nothing did: the mean over runs is the
     frequency (MP V-A1 of the greedy scheduler)."""
-    asked = {_key(span) for span in read("scale_events") if span.get("kind") == "reschedule"}
+    asked = {_key(span) for span in read("scale_events") if span["kind"] == "reschedule"}
     for row in read("moves"):
         if _key(row) in asked:
             yield _key(row), {"rescheduled_percent": 100.0 * (row["executors_moved"] > 0)}, ()
@@ -139,30 +126,19 @@ def reschedules(read: Reader) -> Iterator[Numbers]:
 
 def paybacks(read: Reader) -> Iterator[Numbers]:
     """Yield for events that moved executors when their savings had paid for their costs, in bytes between machines."""
-    windows, lost = _windows(read), _lost_tuples(read)
+    windows, lost = _windows(read), defaultdict[Key, float](float)
+    for row in read("losses"):
+        if row["phase"] == "after" and row["lost"] is not None:
+            for unit in (unit_of(row), (row["run_id"], WHOLE_CLUSTER)):
+                lost[unit, row["event_id"]] += row["lost"]
     moved = {_key(row) for row in read("moves") if row["executors_moved"] > 0}
-    moved |= {(_unit_of_machines(unit, windows), event_id) for unit, event_id in moved}
+    clusters = {unit for unit, _ in windows if unit[1] == WHOLE_CLUSTER}  # bytes belong to machines
+    moved |= {((run, WHOLE_CLUSTER), event_id) for (run, _), event_id in moved if (run, WHOLE_CLUSTER) in clusters}
     before = {_key(row): row for row in read("intervals") if row["phase"] == "before"}
     for key in sorted(moved & windows.keys() & before.keys()):
         found = payback(windows[key].emitted, windows[key].sent_bytes, before[key], lost.get(key, 0.0))
         if found is not None:
             yield key, {"payback_s": found.seconds}, ("payback_s",) if found.is_horizon else ()
-
-
-def _unit_of_machines(unit: Unit, windows: Mapping[Key, Any]) -> Unit:
-    """Return the cluster if the run has several topologies, because bytes belong to machines."""
-    cluster = (unit[0], WHOLE_CLUSTER)
-    return cluster if any(key[0] == cluster for key in windows) else unit
-
-
-def _lost_tuples(read: Reader) -> dict[Key, float]:
-    """Return tuples lost after each event, of each topology and of all of a run."""
-    found: dict[Key, float] = defaultdict(float)
-    for row in read("losses"):
-        if row["phase"] == "after" and row["lost"] is not None:
-            for unit in (unit_of(row), (row["run_id"], WHOLE_CLUSTER)):
-                found[unit, row["event_id"]] += row["lost"]
-    return found
 
 
 @dataclass(frozen=True)
@@ -224,8 +200,7 @@ def _level(windows: Sequence[tuple[float, float]]) -> _Level | None:
 
 
 def _sums(windows: Sequence[tuple[float, float]], level: _Level) -> Iterator[tuple[float, float, float]]:
-    """Yield at the end of each window the missing tuples, and since the event those emitted and bytes sent. `windows`:
-    tuples and bytes of each."""
+    """Yield by window's end the missing tuples, and those emitted and bytes sent since the event."""
     emitted, sent = 0.0, 0.0
     for number, (tuples, size) in enumerate(windows, start=1):
         emitted, sent = emitted + tuples, sent + size

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from analysis.metrics.steadiness import DRAIN_SPAN_S, WINDOW_S, drain_reason, drain_windows, is_steady
 from analysis.record.event_timeline import WHOLE_RUN
-from analysis.record.units import Unit, by_unit, unit_columns, unit_of
+from analysis.record.small_tables import Unit, by_unit, unit_columns, unit_of
 
 CROSSINGS = 2
 SP_DEVIATION = 0.05
@@ -95,8 +95,7 @@ def sp(windows: Windows, after: PostScale) -> Convergence:
 
 @dataclass(frozen=True)
 class _PrefixSums:
-    """Prefix sums of a series and of its squares: a run of days has ten thousand windows, and as many stretches for
-    each."""
+    """Prefix sums of a series and its squares: a run of days has ten thousand windows and stretches."""
 
     values: npt.NDArray[np.float64]
     squares: npt.NDArray[np.float64]
@@ -106,8 +105,7 @@ class _PrefixSums:
         return cls(*(np.concatenate([[0.0], np.cumsum(each)]) for each in (series, series**2)))
 
     def is_narrow(self, series: npt.NDArray[np.float64], first: int, latest: int, end: int, deviation: float) -> bool:
-        """Return whether a stretch up to `end` that begins from `first` to `latest` has at most that standard
-        deviation."""
+        """Return whether a stretch from one of `first` to `latest` up to `end` has at most that deviation."""
         begins = np.arange(first, latest + 1)
         number = end - begins
         mean = (self.values[end] - self.values[begins]) / number
@@ -117,8 +115,7 @@ class _PrefixSums:
 
 
 def st(windows: Windows, after: PostScale) -> Convergence:
-    """Return ST 7.2: two points with M < T < M + sigma and two with M - sigma < T < M have occurred since the
-    request."""
+    """Return ST 7.2: two points with M < T < M + sigma and two with M - sigma < T < M since the request."""
     highs = lows = 0
     for start_s, rate in zip(windows.starts_s, windows.rates, strict=True):
         highs += after.mean < rate < after.mean + after.deviation
@@ -205,7 +202,7 @@ def unmeasured_spans(spans: Iterable[Mapping[str, Any]]) -> dict[tuple[Unit, str
     found: dict[tuple[Unit, str], list[tuple[float, float]]] = defaultdict(list)
     for events in by_unit(sorted(spans, key=lambda span: float(span["zero_s"]))).values():
         for span, following in zip(events, [*events[1:], None], strict=True):
-            ended_s = span.get("ended_s")
+            ended_s = span["ended_s"]
             for event in (span, following) if ended_s is not None else ():
                 if event is not None:
                     zero_s = event["zero_s"]

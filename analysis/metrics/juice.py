@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.record.small_tables import Row
-from analysis.record.units import Unit, unit_columns, unit_of
+from analysis.record.small_tables import Row, Unit, unit_columns, unit_of
 
 MINUTE_S = 60.0
 
@@ -48,30 +47,30 @@ class SourceInput:
 
 
 def unthrottled_units(runs: Iterable[Row]) -> frozenset[Unit]:
-    """Return the topologies whose sources emit as fast as they can, by the experiment. `runs`: a row for each
-    topology of a run."""
-    return frozenset(unit_of(run) for run in runs if _is_unthrottled(run))
+    """Return topologies whose sources emit as fast as they can. `runs`: a row for each topology of a run."""
 
+    def is_unthrottled(run: Row) -> bool:
+        spec, changes = json.loads(run["spec"] or "{}"), json.loads(run["topology_changes"] or "{}")
+        every = spec.get("topologies") or [spec.get("topology") or {}]
+        chosen: Row = next((e for e in every if len(every) == 1 or e.get("name") == run["topology"]), {})
+        parts = [chosen, *([changes] if changes.get("name") in (None, chosen.get("name")) else [])]
+        parameters = {name: value for part in parts for name, value in (part.get("parameters") or {}).items()}
+        return parameters.get("unthrottled") is True
 
-def _is_unthrottled(run: Row) -> bool:
-    spec = json.loads(run.get("spec") or "{}")
-    every = spec.get("topologies") or [spec.get("topology") or {}]
-    name = run["topology"]
-    chosen = every[0] if len(every) == 1 else next((each for each in every if each.get("name") == name), {})
-    changes = json.loads(run.get("topology_changes") or "{}")
-    own = changes if changes.get("name") in (None, chosen.get("name")) else {}
-    parameters = {**(chosen.get("parameters") or {}), **(own.get("parameters") or {})}
-    return parameters.get("unthrottled") is True
+    return frozenset(unit_of(run) for run in runs if is_unthrottled(run))
 
 
 def inputs_of_sources(windows: Iterable[Row], is_unthrottled: bool = False) -> dict[str, SourceInput]:
     """Return by source the input in its windows of a part of a run (rows of `activity`)."""
     found: dict[str, SourceInput] = {}
     for row in windows:
-        is_unknown = bool(row.get("due_unknown"))
+        is_unknown = bool(row["due_unknown"])
         if row["component"] is not None and (is_unknown or row["due"] is not None or row["emitted"] is not None):
             before = found.get(row["component"], SourceInput())
-            due, emitted = _sum(before.due, row["due"]), _sum(before.emitted, row["emitted"])
+            due, emitted = (
+                known if more is None else more + (known or 0.0)
+                for known, more in ((before.due, row["due"]), (before.emitted, row["emitted"]))
+            )
             found[row["component"]] = SourceInput(due, emitted, before.is_unknown or is_unknown, is_unthrottled)
     return found
 
@@ -182,7 +181,3 @@ def juice(
     found = [of(name) for name in (*busy, *(name for name in components - sources if not sent[name]))]
     known = [each for each in found[len(busy) :] if each is not None]
     return sum(known) / len(busy) if busy and None not in found else None
-
-
-def _sum(known: float | None, more: float | None) -> float | None:
-    return known if more is None else more + (known or 0.0)

@@ -8,9 +8,9 @@ of a long run's windows are too large for one process.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.latency_histogram import BITS, LONGEST_US, ROUNDING
 from analysis.metrics.line_seconds import in_windows
-from analysis.record.units import EVENT, PHASE, UNIT
+from analysis.record.small_tables import EVENT, PHASE, UNIT
+from scheduler_plugins.service.latency_buckets import BITS, LONGEST_US, ROUNDING
 
 PERCENTILES = {"p50_ms": 0.50, "p95_ms": 0.95, "p99_ms": 0.99}
 WINDOW = (*EVENT, "window_s")
@@ -20,8 +20,7 @@ def windows(sinks: DataFrame, axes: DataFrame, clocks: DataFrame) -> DataFrame:
     """Return rows of the table `latency`: per window tuples, those with corrected clocks, mean, maximum and histogram.
 
     A line of several seconds counts evenly in them: most of its buckets hold one tuple, so parts of tuples are kept,
-    in `n` as in the counts of which it is the sum. Lines of before the histograms (`buckets` is null) have everything
-    but the counts. `clocks`: of `clock_offsets.clock_lines`.
+    in `n` as in the counts of which it is the sum. `clocks`: of `uncertainty.clock_lines`.
     """
     timed = without_clocks(sinks.where(f.col("n") > 0).withColumn("n", f.col("n").cast("double")), clocks)
     samples = in_windows(timed, axes, ["n", "sum_ms"])
@@ -54,12 +53,8 @@ def bucket_counts(samples: DataFrame) -> DataFrame:
         *WINDOW, "shift_ms", f.coalesce(f.try_divide("dt_s", "line_s"), f.lit(1.0)).alias("share"),
         f.explode(f.arrays_zip("buckets", "counts")).alias("entry"),
     )  # fmt: skip
-    buckets = entries.select(
-        *WINDOW,
-        "shift_ms",
-        f.col("entry.buckets").alias("bucket"),
-        (f.col("entry.counts") * f.col("share")).alias("count"),
-    )
+    count = (f.col("entry.counts") * f.col("share")).alias("count")
+    buckets = entries.select(*WINDOW, "shift_ms", f.col("entry.buckets").alias("bucket"), count)
     return without_shift(buckets).select(*WINDOW, "bucket", "count")
 
 
@@ -67,14 +62,14 @@ def histograms(entries: DataFrame, *keys: str) -> DataFrame:
     """Add up counts by bucket: per key the buckets in order, their counts, and the percentiles of all."""
     sums = entries.groupBy(*keys, "bucket").agg(f.sum("count").alias("count"))
     ordered = f.sort_array(f.collect_list(f.struct("bucket", "count"))).alias("entries")
-    result = f.col("at")
+    bounds = {name: bounds_us(f.col("at")[name]) for name in PERCENTILES}
+    middles_ms = [((first + last) / 2000).alias(name) for name, (first, last) in bounds.items()]
     return (
         sums.groupBy(*keys)
         .agg(ordered, f.sum("count").alias("tuples"))
         .select(*keys, "entries", percentile_buckets(f.col("entries"), f.col("tuples")).alias("at"))
-        .select(*keys, f.col("entries.bucket").alias("buckets"), f.col("entries.count").alias("counts"),
-                *[middle_ms(result[name]).alias(name) for name in PERCENTILES])
-    )  # fmt: skip
+        .select(*keys, f.col("entries.bucket").alias("buckets"), f.col("entries.count").alias("counts"), *middles_ms)
+    )
 
 
 def percentile_buckets(entries: Column, tuples: Column) -> Column:
@@ -88,12 +83,6 @@ def percentile_buckets(entries: Column, tuples: Column) -> Column:
         return f.struct(reached.alias("reached"), *buckets)
 
     return f.aggregate(entries, nothing, add)
-
-
-def middle_ms(bucket: Column) -> Column:
-    """Return `latency_histogram.middle_ms` of a column of buckets."""
-    first, last = bounds_us(bucket)
-    return (first + last) / 2000
 
 
 def without_clocks(sinks: DataFrame, clocks: DataFrame) -> DataFrame:
@@ -134,7 +123,7 @@ def without_shift(counted: DataFrame) -> DataFrame:
 
 
 def bucket_of(latency_us: Column) -> Column:
-    """Return `latency_histogram.bucket_of` of a column of whole numbers."""
+    """Return `latency_buckets.bucket_of` of a column of whole numbers."""
     limited_us = f.least(_mirrored(latency_us), f.lit(LONGEST_US))
     # The digits of the binary number, because a logarithm is off by one at some powers of two.
     shift = f.greatest(f.length(f.bin(limited_us)) - 1 - BITS, f.lit(0))
@@ -143,7 +132,7 @@ def bucket_of(latency_us: Column) -> Column:
 
 
 def bounds_us(bucket: Column) -> tuple[Column, Column]:
-    """Return `latency_histogram.bounds_us` of a column of buckets."""
+    """Return `latency_buckets.bounds_us` of a column of buckets."""
     mirrored = _mirrored(bucket)
     shift = f.greatest(f.floor(mirrored / 2**BITS) - 1, f.lit(0))
     width = f.pow(f.lit(2.0), shift).cast("bigint")

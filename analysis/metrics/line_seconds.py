@@ -12,9 +12,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.steadiness import WINDOW_S
-from analysis.record.units import EVENT, UNIT
+from analysis.record.small_tables import EVENT, PHASE, UNIT
 
 WHOLE_TYPES = ("int", "bigint")
+AXIS_EDGES = ("from_window", "to_window")  # the first and the last window of an axis
 SEVERAL_S = 1.5  # from here on a line has several seconds
 
 
@@ -83,7 +84,12 @@ def in_windows(samples: DataFrame, axes: DataFrame, counts: Sequence[str] = ()) 
     first = f.when(window == edges[0], 0).otherwise(seconds_before(opens))
     until = f.when(window == edges[1], line_seconds(f.col("dt_s"))).otherwise(seconds_before(opens + WINDOW_S))
     columns = [f.col(f"`{name}`") for name in samples.columns]
-    axis = f.broadcast(axes.select(*EVENT, "zero_s", *_edges_of(axes)))
+    bounds: list[Column] = [f.lit(None).cast("bigint")] * 2  # of unknown axes: none
+    if {"first_s", "last_s"} <= set(axes.columns):
+        bounds = [f.floor((f.col(name) - f.col("zero_s")) / WINDOW_S) for name in ("first_s", "last_s")]
+    axis = f.broadcast(
+        axes.select(*EVENT, "zero_s", *[bound.alias(name) for bound, name in zip(bounds, AXIS_EDGES, strict=True)])
+    )
     begin, end = f.greatest("earliest", "from_window"), f.least(f.greatest("earliest", "latest"), "to_window")
     spread = (
         samples.join(axis, list(UNIT), how="inner")
@@ -92,17 +98,6 @@ def in_windows(samples: DataFrame, axes: DataFrame, counts: Sequence[str] = ()) 
     )
     bounded = spread.select(*columns, "event_id", "window", first.alias("first"), until.alias("until"))
     return bounded.select(*parts(samples, counts), "event_id", (window * WINDOW_S).cast("double").alias("window_s"))
-
-
-AXIS_EDGES = ("from_window", "to_window")
-
-
-def _edges_of(axes: DataFrame) -> list[Column]:
-    """Return the first and the last window of each axis; null, which is no bound, if unknown."""
-    null = f.lit(None).cast("bigint")
-    since_zero = [f.floor((f.col(name) - f.col("zero_s")) / WINDOW_S) for name in ("first_s", "last_s")]
-    edges = since_zero if {"first_s", "last_s"} <= set(axes.columns) else [null, null]
-    return [column.alias(name) for column, name in zip(edges, AXIS_EDGES, strict=True)]
 
 
 def in_phases(samples: DataFrame, spans: DataFrame, counts: Sequence[str]) -> DataFrame:
@@ -117,10 +112,26 @@ def in_phases(samples: DataFrame, spans: DataFrame, counts: Sequence[str]) -> Da
     ]
     columns = [f.col(f"`{name}`") for name in samples.columns]
     bounds = f.broadcast(spans.select(*EVENT, "zero_s", "from_s", "until_s"))
+    sides_with_seconds = f.filter(f.array(*sides), lambda side: side["until"] > side["first"])
     spread = samples.join(bounds, list(UNIT), how="inner").select(
-        *columns,
-        "event_id",
-        f.explode(f.filter(f.array(*sides), lambda side: side["until"] > side["first"])).alias("side"),
+        *columns, "event_id", f.explode(sides_with_seconds).alias("side")
     )
     bounded = spread.select(*columns, "event_id", "side.*")
     return bounded.select(*parts(samples, counts), "event_id", "phase")
+
+
+def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, counts: Sequence[str]) -> DataFrame:
+    """Return samples with `event_id` and `phase`, a row an interval in which the line has seconds. `dt_s` and the
+    `counts` are those of its seconds there, `middle_s` is the middle of these."""
+    opens, closes = f.col("zero_s") + f.col("start_s"), f.col("zero_s") + f.col("end_s")
+    spans = intervals.join(axes.select(*EVENT, "zero_s"), list(EVENT), how="inner").select(
+        *PHASE, opens.alias("opens_s"), closes.alias("closes_s")
+    )
+    columns = [f.col(f"`{name}`") for name in samples.columns]
+    first, until = seconds_before(f.col("opens_s")), seconds_before(f.col("closes_s"))
+    inside = (
+        samples.join(f.broadcast(spans), list(UNIT), how="inner")
+        .select(*columns, "event_id", "phase", first.alias("first"), until.alias("until"))
+        .where(f.col("until") > f.col("first"))
+    )
+    return inside.select(*parts(samples, counts), middle_s().alias("middle_s"), "event_id", "phase")

@@ -1,4 +1,7 @@
-"""Tuples lost on each edge before and after each event, and the uncertainty of that (docs/metrics.md).
+"""Tuples that sources missed (never emitted) or emitted late (over 1 s after due), and tuples lost on each edge before
+and after each event, with the uncertainty of that (docs/metrics.md).
+
+While a spout has no process, due tuples are not counted; the process that continues its schedule reports them as gaps.
 
 Tuples sent and not executed are not always lost: they may wait in the target's queue, whose tuples are known in sum
 only, or be on their way over the zero. Each may explain a difference of one edge by the opposite difference where it
@@ -13,10 +16,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.line_seconds import SEVERAL_S, line_seconds, seconds_before
+from analysis.metrics.line_seconds import SEVERAL_S, in_phases, line_seconds, seconds_before, usual_line_s
 from analysis.metrics.scale_events import phase_of, within_span
-from analysis.record.small_tables import Row
-from analysis.record.units import EVENT, PHASE, UNIT, Unit, unit_of
+from analysis.record.small_tables import EVENT, PHASE, UNIT, Row, Unit, by_unit, unit_of
+from scheduler_plugins.service.samples import FRESH_S
 
 # A task that has been silent this long at a boundary had no process: its queue is gone, not waiting. After a
 # line of several seconds the next one comes as much later.
@@ -104,21 +107,18 @@ def waiting_at_bounds(tasks: DataFrame, components: DataFrame, spans: DataFrame)
         .groupBy(*EVENT, "task", *bounds)
         .agg(*lines)
     )
-    queues = {name: _queue_at(name, end) for name, end in ends.items()}
+    queues = {}
+    for name, end in ends.items():  # a task's queue: after its last line before the bound, or within the line there
+        part = f.col(f"{name}_part")
+        begun = _queue_of_line(name, part["t_s"] - part["dt_s"])
+        within = begun + (part["queue"] - begun) * part["share"]
+        queues[name] = f.when(part.isNull(), _queue_of_line(name, end)).otherwise(within)
     return (
         at.join(f.broadcast(owners), [*UNIT, "task"], how="inner")
         .groupBy(*EVENT, "target")
         .agg(*[f.sum(queue).cast("double").alias(name) for name, queue in queues.items()])
         .select(*EVENT, "target", "begin", "zero", "end")
     )
-
-
-def _queue_at(name: str, end: Column) -> Column:
-    """Return a task's queue at a bound: at the end of its last line before that, or within the line that holds the
-    bound."""
-    part = f.col(f"{name}_part")
-    begun = _queue_of_line(name, part["t_s"] - part["dt_s"])
-    return f.when(part.isNull(), _queue_of_line(name, end)).otherwise(begun + (part["queue"] - begun) * part["share"])
 
 
 def _queue_of_line(name: str, instant: Column) -> Column:
@@ -172,9 +172,7 @@ def loss_rows(
     for row in counts:
         ends = (longest.get((*(row[name] for name in PHASE), row[end]), LINE_S) for end in ("source", "target"))
         counted[unit_of(row)].append({**row, "line_s": max(LINE_S, *ends)})
-    events: dict[Unit, list[Row]] = defaultdict(list)
-    for span in sorted(spans, key=lambda span: float(span["zero_s"])):
-        events[unit_of(span)].append(span)
+    events = by_unit(sorted(spans, key=lambda span: float(span["zero_s"])))
     return [row for unit, found in events.items() for row in _rows_of_unit(found, counted[unit], queues)]
 
 
@@ -187,10 +185,25 @@ def _rows_of_unit(spans: Sequence[Row], counted: Sequence[Row], queues: Mapping[
         by_phase[row["event_id"], row["phase"]].append(row)
     chains: dict[Edge, list[Row]] = defaultdict(list)
     for name, length in zip(names, seconds, strict=True):
-        for row in _phase_rows(by_phase[name], queues, length):
-            chains[row["source"], row["stream"], row["target"]].append(row)
-    for chain in chains.values():
-        _settle_zeros(chain)
+        by_target: dict[str, list[Row]] = defaultdict(list)  # the queue at a target is known in sum only
+        for row in by_phase[name]:
+            by_target[row["target"]].append(row)
+        for target, into in by_target.items():
+            queue = queues.get((unit_of(into[0]), into[0]["event_id"], target))
+            ends = ("begin", "zero") if name[1] == "before" else ("zero", "end")
+            first, last = (0.0, 0.0) if queue is None else (queue[end] for end in ends)
+            for row in _settle_queue(into, first, last, length):
+                chains[row["source"], row["stream"], target].append(row)
+    # From zero to zero: tuples sent before one and executed after it were on their way; the reverse is limited to the
+    # tuples that one line moves.
+    for row, next_row in (pair for chain in chains.values() for pair in pairwise(chain)):
+        moved = 0.0
+        if row["left"] > 0 > next_row["left"]:
+            moved = min(row["left"], -next_row["left"])
+        elif row["left"] < 0 < next_row["left"]:
+            moved = -min(-row["left"], next_row["left"], row["uncertainty"])
+        row["left"] -= moved
+        next_row["left"] += moved
     found = [  # what lines cannot tell from none counts as none
         row | {"lost": row["left"] if row["left"] > row["uncertainty"] else 0.0}
         for chain in chains.values() for row in chain
@@ -201,20 +214,6 @@ def _rows_of_unit(spans: Sequence[Row], counted: Sequence[Row], queues: Mapping[
         for row in found
         if row["phase"] == "after" and row["event_id"] in following
     ]
-
-
-def _phase_rows(edges: Sequence[Row], queues: Mapping[Any, Row], seconds: float) -> list[Row]:
-    """Return differences on the edges of one phase, if the queue at a target is known in sum only."""
-    by_target: dict[str, list[Row]] = defaultdict(list)
-    for row in edges:
-        by_target[row["target"]].append(row)
-    found = []
-    for target, into in by_target.items():
-        queue = queues.get((unit_of(into[0]), into[0]["event_id"], target))
-        ends = ("begin", "zero") if into[0]["phase"] == "before" else ("zero", "end")
-        first, last = (0.0, 0.0) if queue is None else (queue[end] for end in ends)
-        found += _settle_queue(into, first, last, seconds)
-    return found
 
 
 def _settle_queue(into: Sequence[Row], first: float, last: float, seconds: float) -> list[Row]:
@@ -235,15 +234,88 @@ def _settle_queue(into: Sequence[Row], first: float, last: float, seconds: float
     return rows
 
 
-def _settle_zeros(chain: Sequence[Row]) -> None:
-    """Settle one edge from zero to zero. Tuples sent before a zero and executed after it were on their way; the reverse
-    is limited to the tuples that one line moves."""
-    for row, following in pairwise(chain):
-        if row["left"] > 0 > following["left"]:
-            moved = min(row["left"], -following["left"])
-        elif row["left"] < 0 < following["left"]:
-            moved = -min(-row["left"], following["left"], row["uncertainty"])
-        else:
-            continue
-        row["left"] -= moved
-        following["left"] += moved
+# --- emissions of sources ---------------------------------------------------------------------------------------------
+
+
+LONGEST_S = 86_400  # a longer gap is spread over so many slots
+
+
+def gap_seconds(gaps: DataFrame, spouts: DataFrame, ends: DataFrame) -> DataFrame:
+    """Return rows (run_id, topology, t_s, dt_s, task, due): the tuples of each gap, evenly over its seconds; null if
+    unknown.
+
+    A gap begins with the last line that the policy service had. Lines that a killed worker wrote to disk after that are
+    counted there. One of unknown begin begins with the task's last line. A spout whose process ended and that never
+    came back leaves none: from its last line to the end of the run (`last_s` of `ends`) the due tuples are unknown.
+    To continue at its last rate would be a guess: an unthrottled source has no rate, and the rate may have changed
+    since.
+    """
+    key = [*UNIT, "task", "t_s", "from_s", "until_s", "due"]
+    known = spouts.where(f.col("due").isNotNull())
+    last = known.groupBy(*UNIT, "task").agg(f.max("t_s").alias("from_s"), usual_line_s().alias("line_s"))
+    never_again = (  # to the end of the run, of each task whose last line is long before that, for lines of its length
+        last.join(f.broadcast(ends.select(*UNIT, f.col("last_s").alias("until_s"))), list(UNIT), how="inner")
+        .where(f.col("until_s") - f.col("from_s") > FRESH_S + f.col("line_s") - 1)
+        .select(*UNIT, "task", f.col("until_s").alias("t_s"), "from_s", "until_s",
+                f.lit(None).cast("bigint").alias("due"))
+    )  # fmt: skip
+    lines = known.select(
+        f.col("run_id").alias("line_run"), f.col("topology").alias("line_topology"), f.col("task").alias("line_task"),
+        f.col("t_s").alias("line_s"), (f.col("t_s") - f.col("dt_s")).alias("line_begin_s"),
+    )  # fmt: skip
+    same_unit = (f.col("line_run") == f.col("run_id")) & (f.col("line_topology") == f.col("topology"))
+    of_the_task = same_unit & (f.col("line_task") == f.col("task"))
+    inside = (f.col("line_s") > f.coalesce("from_s", f.lit(0.0))) & (f.col("line_begin_s") < f.col("until_s"))
+    begin = f.least(f.coalesce(f.max("line_s"), f.col("from_s")), f.col("until_s"))
+    length, whole = f.col("until_s") - f.col("begin_s"), f.col("until_s") - f.col("from_s")
+    number = f.greatest(f.lit(1), f.least(f.lit(LONGEST_S), f.ceil(length))).cast("int")
+    due = _share(f.col("slot")) - _share(f.col("slot") - 1)
+    slot_s = f.coalesce(length / f.col("slots"), f.lit(0.0))
+    return (
+        gaps.select(*key)
+        .unionByName(never_again.select(*key))
+        .join(lines, of_the_task & inside & (f.col("line_s") < f.col("t_s")), how="left")
+        .groupBy(*key)
+        .agg(begin.alias("begin_s"))
+        .select(*UNIT, "task", "until_s", "begin_s", f.coalesce(number, f.lit(1)).alias("slots"),
+                f.when(whole > 0, f.round(f.col("due") * length / whole)).otherwise(f.col("due")).alias("due"))
+        .select("*", f.explode(f.sequence(f.lit(1), f.col("slots"))).alias("slot"))
+        .select(*UNIT, f.coalesce(f.col("begin_s") + slot_s * f.col("slot"), f.col("until_s")).alias("t_s"),
+                slot_s.alias("dt_s"), "task", due.cast("bigint").alias("due"))
+    )  # fmt: skip
+
+
+def _share(first: Column) -> Column:
+    """Return whole tuples of the first so many slots of a gap, so that those of all slots add up to the total."""
+    return f.floor(f.col("due") * first / f.col("slots"))
+
+
+def emissions(spouts: DataFrame, unseen: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:
+    """Return one row a run, event, phase and source; `unseen`: of `gap_seconds`. A sum with an unmeasured part
+    is null.
+
+    Lines from before a spout's schedule began, and those of foreign spouts, have no such counts.
+    """
+    nothing = f.lit(None).cast("bigint")
+    lines = spouts.select(
+        *UNIT, "t_s", "dt_s", "task", "due", "emitted", "missed", "late",
+        f.when(f.col("due").isNotNull(), f.lit(1)).alias("scheduled"), nothing.alias("unknown"),
+    )  # fmt: skip
+    unseen = unseen.select(
+        *UNIT, "t_s", "dt_s", "task", "due", nothing.alias("emitted"), nothing.alias("missed"),
+        nothing.alias("late"), nothing.alias("scheduled"), f.when(f.col("due").isNull(), f.lit(1)).alias("unknown"),
+    )  # fmt: skip
+    owners = components.select(*UNIT, "task", "component")
+    known = f.count("unknown") == 0
+    return (
+        in_phases(lines.unionByName(unseen), spans, ["due", "emitted", "missed", "late"])
+        .join(f.broadcast(owners), [*UNIT, "task"], how="inner")
+        .groupBy(*PHASE, "component")
+        .agg(f.when(known, f.sum("due")).alias("due"), f.sum("emitted").alias("emitted"),
+             f.when(known, _sum_of_all("missed")).alias("missed"), _sum_of_all("late").alias("late"))
+        .select(*PHASE, "component", "due", "emitted", "missed", "late")
+    )  # fmt: skip
+
+
+def _sum_of_all(name: str) -> Column:
+    return f.when((f.count("scheduled") > 0) & (f.count(name) == f.count("scheduled")), f.sum(name))

@@ -1,36 +1,17 @@
 """CPU, memory and bytes of each machine in the parts of a run that count (see convergence.interval_rows)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from math import inf
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.communication_costs import EXPERIMENT_LAN
-from analysis.metrics.line_seconds import SEVERAL_S, in_windows, line_seconds, middle_s, parts, seconds_before
+from analysis.metrics.line_seconds import SEVERAL_S, in_intervals, in_windows, line_seconds
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import POLICY_CHANGES, WHOLE_RUN
-from analysis.record.small_tables import Row
-from analysis.record.units import EVENT, PHASE, UNIT
-
-
-def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, counts: Sequence[str]) -> DataFrame:
-    """Return samples with `event_id` and `phase`, a row an interval in which the line has seconds. `dt_s` and the
-    `counts` are those of its seconds there, `middle_s` is the middle of these."""
-    opens, closes = f.col("zero_s") + f.col("start_s"), f.col("zero_s") + f.col("end_s")
-    spans = intervals.join(axes.select(*EVENT, "zero_s"), list(EVENT), how="inner").select(
-        *PHASE, opens.alias("opens_s"), closes.alias("closes_s")
-    )
-    columns = [f.col(f"`{name}`") for name in samples.columns]
-    first, until = seconds_before(f.col("opens_s")), seconds_before(f.col("closes_s"))
-    inside = (
-        samples.join(f.broadcast(spans), list(UNIT), how="inner")
-        .select(*columns, "event_id", "phase", first.alias("first"), until.alias("until"))
-        .where(f.col("until") > f.col("first"))
-    )
-    return inside.select(*parts(samples, counts), middle_s().alias("middle_s"), "event_id", "phase")
-
+from analysis.record.small_tables import EVENT, PHASE, UNIT, Row
 
 MEMBERSHIPS = "run_id string, machine string, from_s double, until_s double"
 
@@ -44,25 +25,18 @@ def memberships(events: Iterable[Row]) -> list[tuple[str, str, float, float]]:
         for name in event["machines"] or () if event["kind"] in POLICY_CHANGES else ():
             changes[event["run_id"], name].append((float(event["t_s"]), POLICY_CHANGES[event["kind"]]))
             by_policy |= {(event["run_id"], name)} if event["event_id"] else set()
-    return [
-        (*key, *span)
-        for key, machine_changes in changes.items()
-        if key in by_policy
-        for span in _spans(machine_changes)
-    ]
-
-
-def _spans(changes: Sequence[tuple[float, str]]) -> Iterator[tuple[float, float]]:
-    """Yield spans of one machine's changes, in order; if the first is that it left, it was there before."""
-    since_s = -inf if changes[0][1] == "left" else None
-    for t_s, change in changes:
-        if change == "joined" and since_s is None:
-            since_s = t_s
-        elif change == "left" and since_s is not None:
-            yield since_s, t_s
-            since_s = None
-    if since_s is not None:
-        yield since_s, inf
+    rows = []
+    for key in (each for each in changes if each in by_policy):
+        since_s = -inf if changes[key][0][1] == "left" else None  # if the first is that it left, it was there before
+        for t_s, change in changes[key]:
+            if change == "joined" and since_s is None:
+                since_s = t_s
+            elif change == "left" and since_s is not None:
+                rows.append((*key, since_s, t_s))
+                since_s = None
+        if since_s is not None:
+            rows.append((*key, since_s, inf))
+    return rows
 
 
 def of_members(samples: DataFrame, memberships: DataFrame) -> DataFrame:
@@ -86,15 +60,9 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
     deciles = [f.percentile("utilisation", f.lit(q / 100), seconds).alias(f"utilisation_p{q}") for q in (10, 50, 90)]
     described = machines.select("run_id", "machine", "joins_at_scale")
     phased = in_intervals(intervals, samples, axes, ["throttled_ms"]).select(
-        *PHASE,
-        "machine",
-        "dt_s",
-        "cpu_cores",
-        used.alias("utilisation"),
-        "throttled_ms",
-        "steal_percent",
+        *PHASE, "machine", "dt_s", "cpu_cores", used.alias("utilisation"), "throttled_ms", "steal_percent",
         "memory_bytes",
-    )
+    )  # fmt: skip
     return (
         phased.groupBy(*PHASE, "machine")
         .agg(
@@ -134,8 +102,7 @@ def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
 
 
 def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
-    """Return bytes per second received and sent by each machine's interfaces, over the seconds in which they were
-    measured."""
+    """Return bytes per second of each machine's interfaces, over the seconds in which they were measured."""
     rates = [
         f.try_divide(f.sum(name), f.sum(f.when(f.col(name).isNotNull(), f.col("dt_s")))).alias(f"{name}_per_s")
         for name in ("rx_bytes", "tx_bytes")
@@ -154,9 +121,8 @@ def network_windows(samples: DataFrame, machines: DataFrame, axes: DataFrame) ->
     ours = f.broadcast(machines.select("run_id", "machine"))
     of_run = machines.groupBy("run_id").agg(f.array_sort(f.collect_set("machine")).alias("of_run"))
     bounds = f.broadcast(axes.select(*EVENT, "zero_s", "first_s", "last_s"))
-    seen = (f.col("window_s") + WINDOW_S > f.col("first_s") - f.col("zero_s")) & (
-        f.col("window_s") < f.col("last_s") - f.col("zero_s")
-    )
+    begun = f.col("window_s") + WINDOW_S > f.col("first_s") - f.col("zero_s")
+    seen = begun & (f.col("window_s") < f.col("last_s") - f.col("zero_s"))
     read = samples.where(f.col("interface") == EXPERIMENT_LAN).join(ours, ["run_id", "machine"], how="left_semi")
     columns = (*UNIT, "t_s", "dt_s", "machine", "rx_bytes", "tx_bytes")
     measured_s = f.when(f.col("rx_bytes").isNotNull() & f.col("tx_bytes").isNotNull(), f.col("dt_s"))

@@ -13,8 +13,7 @@ from analysis.metrics import communication_costs, untimed
 from analysis.metrics.definitions import LATENCIES, LATENCY_COLUMNS, metric
 from analysis.metrics.juice import by_event, served_windows, unthrottled_units
 from analysis.record.event_timeline import REST, WHOLE_RUN, absent_machines, crashed_machines, event_order
-from analysis.record.small_tables import Row
-from analysis.record.units import Unit, unit_columns, unit_of
+from analysis.record.small_tables import Row, Unit, unit_columns, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
 
 Reader = Callable[[str], list[Row]]
@@ -26,24 +25,10 @@ def measurements(read: Reader) -> list[Row]:
     """Return every number. `censored`: the value is no time but the horizon that the run reached without converging, a
     lower bound. `steady`: whether the sides that it rests on were."""
     parts = (
-        throughput_levels,
-        offered_rates,
-        convergence_times,
-        downtimes,
-        tuple_losses,
-        late_emissions,
-        latencies,
-        untimed_shares,
-        machine_loads,
-        network_loads,
-        communication,
-        executor_moves,
-        worker_restarts,
-        machine_changes,
-        running_times,
-        loading_times,
-        utilities,
-    )
+        throughput_levels, offered_rates, convergence_times, downtimes, tuple_losses, late_emissions, latencies,
+        untimed_shares, machine_loads, network_loads, communication, executor_moves, worker_restarts, machine_changes,
+        running_times, loading_times, utilities,
+    )  # fmt: skip
     found = [row for part in parts for row in part(read) if row["value"] is not None]
     steady = {(unit_of(row), row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
     for row in found:  # False where any side was not steady; None where it rests on none, or one was not tested
@@ -56,9 +41,8 @@ def _metric_rows(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ())
     """Yield a row a number; `row` is one with the keys, or the keys themselves."""
     unit, event_id = row[:2] if isinstance(row, tuple) else (unit_of(row), row["event_id"])
     for name, value in numbers.items():
-        number = None if value is None else float(value)
-        yield {**unit_columns(unit), "event_id": event_id, "metric": name, "value": number,
-               "censored": name in censored}  # fmt: skip
+        of_metric = {"metric": name, "value": None if value is None else float(value), "censored": name in censored}
+        yield {**unit_columns(unit), "event_id": event_id, **of_metric}
 
 
 def _of_sides(found: Iterable[Row]) -> Iterator[Row]:
@@ -116,15 +100,13 @@ def downtimes(read: Reader) -> Iterator[Row]:
 
 
 def tuple_losses(read: Reader) -> Iterator[Row]:
-    """Yield tuples lost on all edges in each phase; the possible error of those after the event, and their share of the
-    sent ones."""
+    """Yield tuples lost on all edges in each phase; after the event also their possible error and share."""
     for (unit, event_id, phase), edges in by_event(_of_sides(read("losses")), "phase").items():
         lost, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
         numbers: dict[str, float | None] = {f"lost_{phase}": lost}
         if phase == "after":
-            share = _share(lost, sent)
             numbers["lost_after_uncertainty"] = _total(_column_values(edges, "uncertainty"))
-            numbers["lost_after_percent"] = None if share is None else 100 * share
+            numbers["lost_after_percent"] = untimed.percent(lost, sent)
         yield from _metric_rows((unit, event_id), numbers)
 
 
@@ -138,8 +120,7 @@ def late_emissions(read: Reader) -> Iterator[Row]:
 
 
 def latencies(read: Reader) -> Iterator[Row]:
-    """Yield the latencies that half and 95 % of all tuples keep to in the part that counts; none for records without
-    histograms."""
+    """Yield the latencies that half and 95 % of all tuples keep to in the part that counts."""
     for row in read("interval_latency"):
         yield from _metric_rows(row, {f"{name}_{row['phase']}": row[LATENCY_COLUMNS[name]] for name in LATENCIES})
 
@@ -173,18 +154,12 @@ def machine_loads(read: Reader) -> Iterator[Row]:
     for (unit, event_id, phase), found in by_event(read("cpu"), "phase").items():
         gone = absent.get((unit, event_id, phase), set())
         machines = [row for row in found if row["machine"] not in gone]
-        silent = (
-            _workers(described, unit[0]) - {row["machine"] for row in machines} - gone - crashed.get(unit[0], set())
-        )
+        silent = _workers(described, unit[0]) - {row["machine"] for row in machines} - gone - crashed[unit[0]]
         workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
         shares = _column_values(workers, "utilisation_mean")
         used = [] if silent or len(shares) < len(workers) else [100 * share for share in shares]
-        cores, memory = (
-            None
-            if silent or not machines or None in (row[name] for row in machines)
-            else sum(row[name] for row in machines)
-            for name in ("cores_mean", "memory_bytes_mean")
-        )
+        values = ([row[name] for row in machines] for name in ("cores_mean", "memory_bytes_mean"))
+        cores, memory = (None if silent or not each or None in each else sum(each) for each in values)
         numbers = {
             "cpu_percent": _mean(used),
             "cpu_spread_percent": max(used) - min(used) if used else None,
@@ -206,9 +181,8 @@ def network_loads(read: Reader) -> Iterator[Row]:
     for (unit, event_id, phase), found in by_event(on_lan, "phase").items():
         there = _workers(described, unit[0]) - absent.get((unit, event_id, phase), set())
         machines = [row for row in found if row["machine"] in there]
-        silent = there - {row["machine"] for row in machines} - crashed.get(unit[0], set())
-        sent = _column_values(machines, "tx_bytes_per_s")
-        received = _column_values(machines, "rx_bytes_per_s")
+        silent = there - {row["machine"] for row in machines} - crashed[unit[0]]
+        sent, received = (_column_values(machines, f"{name}_bytes_per_s") for name in ("tx", "rx"))
         if silent or not machines or not len(machines) == len(sent) == len(received):
             continue
         both = [one + other for one, other in zip(sent, received, strict=True)]
@@ -239,10 +213,8 @@ def executor_moves(read: Reader) -> Iterator[Row]:
     for row in read("moves"):
         instances, new_count, old_count = row["executors_before"], row["joined_machines"], row["old_machines"]
         target = -(-instances * new_count // old_count) if instances is not None and new_count and old_count else None
-        excess = None if target is None else row["instances_on_joined"] - target
-        yield from _metric_rows(
-            row, {name: row[name] for name in names} | {"instances_on_joined_over_expected": excess}
-        )
+        excess = {"instances_on_joined_over_expected": None if target is None else row["instances_on_joined"] - target}
+        yield from _metric_rows(row, {name: row[name] for name in names} | excess)
 
 
 def worker_restarts(read: Reader) -> Iterator[Row]:
@@ -266,14 +238,11 @@ def machine_changes(read: Reader) -> Iterator[Row]:
     for row in spans:
         cluster = (row["run_id"], WHOLE_CLUSTER)
         if row["event_id"] != WHOLE_RUN and (unit_of(row) == cluster or cluster not in units):
+            released, joined = (None if row[name] is None else len(row[name]) for name in ("released", "joined"))
             yield from _metric_rows(row, {
-                "machines_released": _name_count(row["released"]), "machines_given_back": row["given_back"],
-                "machines_joined": _name_count(row["joined"]), "attempts": row["attempts"],
+                "machines_released": released, "machines_given_back": row["given_back"], "machines_joined": joined,
+                "attempts": row["attempts"],
             })  # fmt: skip
-
-
-def _name_count(names: Sequence[str] | None) -> int | None:
-    return None if names is None else len(names)
 
 
 def running_times(read: Reader) -> Iterator[Row]:

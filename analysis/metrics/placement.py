@@ -3,15 +3,16 @@ from an event's request to the last executor running, and from the submission to
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from analysis.metrics.line_seconds import first_second_s
 from analysis.metrics.scale_events import event_spans, with_phase
-from analysis.record.units import EVENT, PHASE, UNIT, Unit, unit_columns, unit_of
+from analysis.record.small_tables import EVENT, PHASE, UNIT, Row, Unit, unit_columns, unit_of
 
 
 def last_placements(placements: DataFrame, spans: DataFrame) -> DataFrame:
@@ -30,8 +31,7 @@ def last_placements(placements: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def moves(settled: DataFrame, spans: DataFrame) -> DataFrame:
-    """Return per event the executors whose slot or task range changed, tasks whose machine changed, and joined
-    machines' share."""
+    """Return per event executors with another slot or task range, tasks on another machine, the joined ones' share."""
     sides = (
         settled.groupBy(*EVENT, "component", "task")
         .pivot("phase", ["before", "after"])
@@ -40,11 +40,8 @@ def moves(settled: DataFrame, spans: DataFrame) -> DataFrame:
     shape = f.broadcast(spans.select(*EVENT, "joined", "machines_before"))
     heads_before = f.col("before.first_task") == f.col("task")
     heads_after = f.col("after.first_task") == f.col("task")
-    same = (
-        (f.col("before.first_task") == f.col("after.first_task"))
-        & (f.col("before.last_task") == f.col("after.last_task"))
-        & (f.col("before.slot") == f.col("after.slot"))
-    )
+    parts = ("first_task", "last_task", "slot")
+    same = reduce(and_, (f.col(f"before.{part}") == f.col(f"after.{part}") for part in parts))
     elsewhere = f.col("before.machine") != f.col("after.machine")
     on_joined = f.array_contains("joined", f.col("after.machine"))
     return (
@@ -66,8 +63,7 @@ def moves(settled: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def slots(settled: DataFrame, restarts: DataFrame, machines: DataFrame) -> DataFrame:
-    """Return per event and slot the executors before and after, whether that set changed, how often the worker
-    restarted."""
+    """Return per event and slot executors before and after, whether they changed, and the worker's restarts."""
     label = f.concat_ws("-", "component", "first_task", "last_task")
     sets = settled.groupBy(*EVENT, "slot").pivot("phase", ["before", "after"]).agg(f.array_sort(f.collect_set(label)))
     described = machines.select("run_id", "machine", "joins_at_scale")
@@ -105,15 +101,8 @@ def process_starts(workers: DataFrame) -> DataFrame:
     another process; null for a slot's first."""
     lines = Window.partitionBy(*UNIT, "machine", "port").orderBy("t_s")
     again = (f.col("pid") != f.lag("pid").over(lines)) | (f.col("seq") < f.lag("seq").over(lines))
-    return workers.select(
-        *UNIT,
-        f.concat_ws(":", "machine", "port").alias("slot"),
-        first_second_s().alias("t_s"),
-        again.alias("began_again"),
-    )
-
-
-Row = Mapping[str, Any]
+    slot = f.concat_ws(":", "machine", "port").alias("slot")
+    return workers.select(*UNIT, slot, first_second_s().alias("t_s"), again.alias("began_again"))
 
 
 def time_to_running(
@@ -192,7 +181,7 @@ def first_sample_of_tasks(tasks: DataFrame) -> DataFrame:
     return tasks.groupBy(*UNIT, "task").agg(first).select(*UNIT, "task", "first_s")
 
 
-def time_to_load(events: Sequence[Row], firsts: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:
+def time_to_load(events: Sequence[Row], firsts: Iterable[Row], components: Iterable[Row]) -> list[Row]:
     """Return per topology the seconds from the submission until every task had a sample; null if one never had."""
     submitted: dict[Unit, float] = {}
     for event in events:

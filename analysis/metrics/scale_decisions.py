@@ -6,22 +6,14 @@ does not depend on its decision.
 """
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from analysis.record.event_timeline import (
-    DecisionRound,
-    Json,
-    event_order,
-    operation_id,
-    read_timeline,
-    readable_document,
-    topology_document,
-)
-from analysis.record.files import RunPaths, SeriesPaths
+from analysis.record.event_timeline import DecisionRound, event_order, operation_id, read_timeline
+from analysis.record.files import RunPaths, SeriesPaths, run_document, topology_document
 from analysis.record.small_tables import Row, rows
 from scheduler_plugins import replay
 from scheduler_plugins.model import Topology
@@ -65,45 +57,33 @@ class ScaleDecision:
 
 
 def scale_decisions(run: RunPaths, variant: str, topology: str | None = None) -> list[ScaleDecision]:
-    """Return the last decision on each event, about a topology of the run (None: its only one); one that was repeated
-    counts as one event."""
-    document_id = topology_document(readable_document(run), topology).get("id")
-    rounds = (each for each in read_timeline(run).rounds if _is_readable(each) and _decides(each.decision, document_id))
-    decisions = (_scale_decision(run.run_id, variant, document_id, each) for each in rounds)
-    return list({decision.event_id: decision for decision in decisions if decision is not None}.values())
-
-
-def _decides(decision: Json, own: str | None) -> bool:
-    """Return whether it decides something, and not about another topology only."""
-    topologies = {name for key in ("executors", "placement", "rebalance") for name in decision.get(key) or ()}
-    if own is not None and topologies:
-        return own in topologies
-    return bool(decision.get("settled") or topologies)
-
-
-def _scale_decision(run_id: str, variant: str, own: str | None, each: DecisionRound) -> ScaleDecision | None:
-    topologies = observation_from_log(each.observation).topologies
-    topology = next((each for each in topologies if own in (None, each.topology_id)), None)
-    if topology is None:
-        return None
-    decision = each.decision
-    before = {c.name: len(c.executors) for c in topology.components if c.kind != "system"}
-    placement = (decision.get("placement") or {}).get(topology.topology_id) or {}
-    return ScaleDecision(
-        run_id, variant, each.event_id, before,
-        before | ((decision.get("executors") or {}).get(topology.topology_id) or {}),
-        _move_counts(topology, placement), pressure(topology), tuple(decision.get("release") or ()),
-        decision.get("scheduler"),
-    )  # fmt: skip
-
-
-def _move_counts(topology: Topology, placement: Mapping[str, str]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for component in topology.components:
-        for executor in component.executors:
-            slot, current = placement.get(str(executor.first_task)), topology.placement.get(executor.first_task)
-            counts[component.name] += slot is not None and current is not None and slot != str(current)
-    return {name: number for name, number in counts.items() if number}
+    """Return the last decision on each event, repeated ones as one, about a topology (None: the only one)."""
+    document_id = topology_document(run_document(run), topology).get("id")
+    decisions = {}
+    for each in filter(_is_readable, read_timeline(run).rounds):
+        decision = each.decision
+        topologies = {name for key in ("executors", "placement", "rebalance") for name in decision.get(key) or ()}
+        is_of_another = document_id is not None and topologies and document_id not in topologies
+        if is_of_another or not (decision.get("settled") or topologies):
+            continue
+        observed = observation_from_log(each.observation).topologies
+        subject = next((each for each in observed if document_id in (None, each.topology_id)), None)
+        if subject is None:
+            continue
+        before = {c.name: len(c.executors) for c in subject.components if c.kind != "system"}
+        executors, placement = ((decision.get(key) or {}).get(subject.topology_id) or {}
+                                for key in ("executors", "placement"))  # fmt: skip
+        moves: Counter[str] = Counter()
+        for component in subject.components:
+            for executor in component.executors:
+                slot, current = placement.get(str(executor.first_task)), subject.placement.get(executor.first_task)
+                moves[component.name] += slot is not None and current is not None and slot != str(current)
+        decisions[each.event_id] = ScaleDecision(
+            run.run_id, variant, each.event_id, before, before | executors,
+            {name: number for name, number in moves.items() if number}, pressure(subject),
+            tuple(decision.get("release") or ()), decision.get("scheduler"),
+        )  # fmt: skip
+    return list(decisions.values())
 
 
 def pressure(topology: Topology) -> dict[str, float]:
@@ -142,16 +122,12 @@ class AblationRow:
 
 
 def unread_rounds(paths: SeriesPaths) -> dict[str, int]:
-    """Return by complete run the lines of its events and decisions that are damaged, and rounds of an older version.
-
-    They are in no decision and in no ablation.
-    """
-    complete = [row["run_id"] for row in rows(paths, "runs") if row["status"] == "complete"]
-    timelines = {run_id: read_timeline(paths.run(run_id)) for run_id in complete}
-    counts = {
-        run_id: timeline.damaged + sum(not _is_readable(each) for each in timeline.rounds)
-        for run_id, timeline in timelines.items()
-    }
+    """Return by complete run its damaged lines of events and decisions: in no decision and in no ablation."""
+    counts = {}
+    for row in rows(paths, "runs"):
+        if row["status"] == "complete":
+            timeline = read_timeline(paths.run(row["run_id"]))
+            counts[row["run_id"]] = timeline.damaged + sum(not _is_readable(each) for each in timeline.rounds)
     return {run_id: count for run_id, count in counts.items() if count}
 
 
@@ -176,39 +152,31 @@ def ablation_rows(paths: SeriesPaths) -> list[AblationRow]:
     """Return a line an event and variant, the paper's rule first; none if no log has a scale event."""
     complete = [row for row in rows(paths, "runs") if row["status"] == "complete"]
     ablation_names = {name for parameters in VARIANTS.values() for name in parameters}
-    policy_text = next((row["parameters"] for row in complete if row.get("policy") == "stela"), None)
+    policy_text = next((row["parameters"] for row in complete if row["policy"] == "stela"), None)
     base = {name: value for name, value in json.loads(policy_text or "{}").items() if name not in ablation_names}
-    lines = [row for run in complete for row in _replay_rows(paths, run["run_id"], base)]
-    keys = dict.fromkeys((operation_id(row), row["variant"]) for row in lines)
-    order = {name: number for number, name in enumerate(VARIANTS)}
-    return [
-        _ablation_row(event, variant, [row for row in lines if (operation_id(row), row["variant"]) == (event, variant)])
-        for event, variant in sorted(keys, key=lambda key: (event_order(key[0]), order[key[1]]))
-    ]
-
-
-def _replay_rows(paths: SeriesPaths, run_id: str, common: Mapping[str, Any]) -> list[Row]:
-    """Return rows of the last attempt at each event; `unread_rounds` counts the omitted ones."""
-    rounds = [each.line for each in read_timeline(paths.run(run_id)).rounds if _is_readable(each)]
-    rows = replay.ablate(rounds, common)
-    return list({(operation_id(row), row["variant"]): row for row in rows}.values())
-
-
-def _ablation_row(event: str, variant: str, rows: Sequence[Row]) -> AblationRow:
-    paper = {} if variant == PAPER else VARIANTS[PAPER]
-    changed = ", ".join(f"{k}: {v}" for k, v in VARIANTS[variant].items() if paper.get(k) != v)
-    answers = Counter(_decision_text(row) for row in rows).most_common()
-    texts = tuple(text if times == len(rows) else f"{text} ({times} of {len(rows)})" for text, times in answers)
-    return AblationRow(event, variant, changed, len(rows), sum(row["same_as_paper"] is False for row in rows), texts)
+    of_keys: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for run in complete:
+        rounds = [each.line for each in read_timeline(paths.run(run["run_id"])).rounds if _is_readable(each)]
+        # The last attempt at each event.
+        last = {(operation_id(row), row["variant"]): row for row in replay.ablate(rounds, base)}
+        for key, row in last.items():
+            of_keys[key].append(row)
+    order = [*VARIANTS]
+    lines = []
+    for event, variant in sorted(of_keys, key=lambda key: (event_order(key[0]), order.index(key[1]))):
+        of_key, paper = of_keys[event, variant], {} if variant == PAPER else VARIANTS[PAPER]
+        changed = ", ".join(f"{k}: {v}" for k, v in VARIANTS[variant].items() if paper.get(k) != v)
+        answers, number = Counter(map(_decision_text, of_key)).most_common(), len(of_key)
+        texts = tuple(text if times == number else f"{text} ({times} of {number})" for text, times in answers)
+        differing = sum(row["same_as_paper"] is False for row in of_key)
+        lines.append(AblationRow(event, variant, changed, number, differing, texts))
+    return lines
 
 
 def _decision_text(row: Row) -> str:
-    changes = [
-        f"{name} {before} → {after}"
-        for executors in row["executors"].values()
-        for name, (before, after) in executors.items()
-    ]
-    parts = [", ".join(sorted(changes))] if changes else []
+    changes = sorted(f"{name} {before} → {after}" for executors in row["executors"].values()
+                     for name, (before, after) in executors.items())  # fmt: skip
+    parts = [", ".join(changes)] if changes else []
     parts += [f"releases {', '.join(sorted(row['release']))}"] if row["release"] else []
     text = "; ".join(parts) or f"nothing ({row['reason']})"
     return f"{text}; refused: {row['refused']}" if row["refused"] else text

@@ -5,7 +5,8 @@ after an event has the key `EVENT`. `e0` stands for the run as a whole: the only
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.record.event_timeline import ENDS, REST, WHOLE_RUN, ZEROS, EventLines, events_of_plan, operation_id
-from analysis.record.units import EVENT, UNIT, Unit, unit_columns, unit_of
+from analysis.record.small_tables import EVENT, UNIT, Unit, by_unit, unit_columns, unit_of
 
 Row = Mapping[str, Any]
 
@@ -24,29 +25,19 @@ def scale_event_rows(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return rows of the table `scale_events`; `zeros` gives each run's time axis, `machines` its description.
     `spans_s`: from when until when topologies exist that arrive or depart meanwhile; they have no other events."""
-    by_unit: dict[Unit, list[Row]] = defaultdict(list)
-    for event in sorted(events, key=lambda event: float(event["t_s"])):
-        by_unit[unit_of(event)].append(event)
+    of_units = by_unit(sorted(events, key=lambda event: float(event["t_s"])))
     at_start: dict[str, list[str]] = defaultdict(list)
     for machine in machines:
         at_start[machine["run_id"]] += [] if machine["joins_at_scale"] else [machine["machine"]]
-    return [
-        row for axis in zeros
-        for row in _while_there(
-            events_of_unit(by_unit[unit_of(axis)], axis, at_start.get(axis["run_id"])), axis, spans_s.get(unit_of(axis))
-        )
-    ]  # fmt: skip
-
-
-def _while_there(rows: list[dict[str, Any]], axis: Row, span_s: tuple[float, float] | None) -> Iterator[dict[str, Any]]:
-    """Cut rows to a topology's life: none before an arrival, and none after a departure."""
-    for row in rows:
-        if span_s is None:
-            yield row
-        elif span_s[0] <= row["zero_s"] <= span_s[1]:
-            arrives = {"from_s": None, "first_s": axis["first_s"]} if row["zero_s"] == span_s[0] else {}
-            departs = {"until_s": row["zero_s"], "last_s": row["zero_s"]} if row["zero_s"] == span_s[1] else {}
-            yield row | arrives | departs
+    found = []
+    for axis in zeros:
+        begun_s, ended_s = spans_s.get(unit_of(axis), (-inf, inf))
+        for row in events_of_unit(of_units.get(unit_of(axis), ()), axis, at_start.get(axis["run_id"])):
+            if begun_s <= row["zero_s"] <= ended_s:
+                arrives = {"from_s": None, "first_s": axis["first_s"]} if row["zero_s"] == begun_s else {}
+                departs = {"until_s": row["zero_s"], "last_s": row["zero_s"]} if row["zero_s"] == ended_s else {}
+                found.append(row | arrives | departs)
+    return found
 
 
 def events_of_unit(events: Sequence[Row], axis: Row, machines: Collection[str] | None) -> list[dict[str, Any]]:
@@ -74,8 +65,7 @@ def events_of_unit(events: Sequence[Row], axis: Row, machines: Collection[str] |
 def _span(
     axis: Row, event_id: str, kind: str, zero_s: float, from_s: float | None, until_s: float | None
 ) -> dict[str, Any]:
-    """Return a span. `from_s`, `until_s` are null if the run itself begins or ends; `first_s`, `last_s` are the
-    observed time."""
+    """Return a span. `from_s`, `until_s`: null at the run's own ends; `first_s`, `last_s`: observed time."""
     return {
         **unit_columns(unit_of(axis)), "event_id": event_id, "kind": kind, "zero_s": zero_s, "from_s": from_s,
         "until_s": until_s, "first_s": axis["first_s"] if from_s is None else from_s,
@@ -138,26 +128,22 @@ SPANS = (
 def split_at_ends(spans: Iterable[Row]) -> list[dict[str, Any]]:
     """Return the spans (columns of `SPANS`) of runs in which something that an event had begun was over before the next
     one: a further zero there, of an event `e1.rest`. The time after that one is the rest of the side."""
-    of_units: dict[Unit, list[Row]] = defaultdict(list)
-    for span in sorted(spans, key=lambda span: float(span["zero_s"])):
-        of_units[unit_of(span)].append(span)
-    return [span for found in of_units.values() if any(map(_has_rest, found)) for span in _split(found)]
-
-
-def _split(spans: Iterable[Row]) -> Iterator[dict[str, Any]]:
     columns = [column.split()[0] for column in SPANS.split(", ")]
-    begin: dict[str, float] = {}  # of the next span, if the one before it was split
-    for row in spans:
-        span = {name: row[name] for name in columns} | begin
-        begin = {}
-        if not _has_rest(row):
-            yield span
-            continue
-        end_s = row["ended_s"]
-        yield span | {"until_s": end_s, "last_s": end_s}
-        rest = {"event_id": f"{row['event_id']}.{REST}", "zero_s": end_s}
-        yield span | rest | {"from_s": row["zero_s"], "first_s": row["zero_s"]}
-        begin = {"from_s": end_s, "first_s": end_s}
+    split = []
+    for of_unit in by_unit(sorted(spans, key=lambda span: float(span["zero_s"]))).values():
+        begin: dict[str, float] = {}  # of the next span, if the one before it was split
+        for row in of_unit if any(map(_has_rest, of_unit)) else ():
+            span = {name: row[name] for name in columns} | begin
+            begin = {}
+            if not _has_rest(row):
+                split.append(span)
+                continue
+            end_s = row["ended_s"]
+            split.append(span | {"until_s": end_s, "last_s": end_s})
+            rest = {"event_id": f"{row['event_id']}.{REST}", "zero_s": end_s}
+            split.append(span | rest | {"from_s": row["zero_s"], "first_s": row["zero_s"]})
+            begin = {"from_s": end_s, "first_s": end_s}
+    return split
 
 
 def _has_rest(span: Row) -> bool:
@@ -170,9 +156,8 @@ def rests(rows: Iterable[Row]) -> list[dict[str, Any]]:
     suffix = f".{REST}"
     return [
         {**row, "event_id": row["event_id"].removesuffix(suffix), "phase": REST}
-        for row in rows
-        if row["phase"] == "after" and row["event_id"].endswith(suffix)
-    ]
+        for row in rows if row["phase"] == "after" and row["event_id"].endswith(suffix)
+    ]  # fmt: skip
 
 
 # --- for the transforms ----------------------------------------------------------------------------------------------
@@ -184,8 +169,7 @@ def event_spans(spans: DataFrame) -> DataFrame:
 
 
 def with_phase(samples: DataFrame, spans: DataFrame, instant: Column) -> DataFrame:
-    """Return samples with `event_id` and `phase`, `before` or `after`, once for every event whose span holds their
-    instant."""
+    """Return samples with `event_id` and `phase`, once for every event whose span holds their instant."""
     columns = [f.col(f"`{name}`") for name in samples.columns]
     bounds = f.broadcast(spans.select(*EVENT, "zero_s", "from_s", "until_s"))
     return samples.join(bounds, list(UNIT), how="inner").where(within_span(instant)).select(

@@ -168,8 +168,7 @@ def drain_reason(
 
 
 def drain_windows(queues: Mapping[str, Sequence[float]], windows: Sequence[float]) -> dict[int, str]:
-    """Return the windows, each a third of the span, that are fed by a queue, and why: those in the middle of such a
-    span."""
+    """Return windows, each a third of the span, in the middle of a span that a queue feeds, and why."""
     found = {}
     for end in range(3, len(windows) + 1):
         span = {component: waiting[end - 3 : end] for component, waiting in queues.items()}

@@ -6,7 +6,7 @@ data made from windows is plain Python.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, inf, isfinite
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 from analysis.metrics.line_seconds import in_windows, usual_line_s
 from analysis.metrics.scale_events import event_spans
 from analysis.record.event_timeline import WHOLE_RUN, ZEROS
-from analysis.record.units import EVENT, UNIT, Unit, by_unit, unit_columns, unit_of
+from analysis.record.small_tables import EVENT, UNIT, Unit, by_unit, unit_columns, unit_of
 
 Row = Mapping[str, Any]
 WINDOW_S = 10
@@ -31,8 +31,7 @@ OVERLAP_S = 0.25
 
 
 def observation_times(workers: DataFrame, machines: DataFrame) -> DataFrame:
-    """Return per topology the first sample of a worker, the last one, the last one of a machine's probe, and the length
-    of workers' lines."""
+    """Return per topology a worker's first and last sample, a probe's last, and the length of lines."""
     begun, ended, none = f.col("t_s") - f.col("dt_s"), f.col("t_s"), f.lit(None).cast("double")
     both = workers.select(*UNIT, "dt_s", begun.alias("begun_s"), ended.alias("worker_s"), none.alias("machine_s"))
     probes = machines.select(
@@ -52,28 +51,22 @@ def zeros(
 ) -> list[dict[str, Any]]:
     """Return per topology the zero of its time axis (its first event; else the first sample) and the observed time.
     `spans_s`: from when until when topologies exist that arrive or depart meanwhile (infinite: all the time)."""
-    of_unit = by_unit(events)
-    return [
-        _zero(seen, of_unit.get(unit_of(seen), []), *spans_s.get(unit_of(seen), (-inf, inf)))
-        for seen in observed if seen["first_s"]
-    ]  # fmt: skip
-
-
-def _zero(seen: Row, events: Sequence[Row], from_s: float, until_s: float) -> dict[str, Any]:
-    requests = [event["t_s"] for event in events if event["kind"] in ZEROS and event["event_id"]]
-    ends = [event["t_s"] for event in events if event["kind"] in ("topology_killed", "run_ended")]
-    ends += [until_s] if isfinite(until_s) else []
-    worker_s, known = seen["worker_last_s"], [t for t in (min(ends, default=None), seen["machine_last_s"]) if t]
-    bound = min(known, default=None)
-    late_s = SILENCE_S + max(0.0, (seen.get("line_s") or 1) - 1)
-    silent = bound is not None and (worker_s is None or worker_s < bound - late_s)
-    return {
-        **unit_columns(unit_of(seen)),
-        "zero_s": min(requests, default=seen["first_s"]),
-        "scaled": bool(requests),
-        "first_s": from_s if isfinite(from_s) else seen["first_s"],  # it was to work from then on
-        "last_s": bound if silent else min([worker_s, *ends]),
-    }
+    of_units = by_unit(events)
+    rows = []
+    for seen in (each for each in observed if each["first_s"]):
+        of_unit, (from_s, until_s) = of_units.get(unit_of(seen), []), spans_s.get(unit_of(seen), (-inf, inf))
+        requests = [event["t_s"] for event in of_unit if event["kind"] in ZEROS and event["event_id"]]
+        ends = [event["t_s"] for event in of_unit if event["kind"] in ("topology_killed", "run_ended")]
+        ends += [until_s] if isfinite(until_s) else []
+        worker_s, late_s = seen["worker_last_s"], SILENCE_S + max(0.0, (seen.get("line_s") or 1) - 1)
+        bound = min((t for t in (min(ends, default=None), seen["machine_last_s"]) if t), default=None)
+        silent = bound is not None and (worker_s is None or worker_s < bound - late_s)
+        rows.append({
+            **unit_columns(unit_of(seen)), "zero_s": min(requests, default=seen["first_s"]), "scaled": bool(requests),
+            "first_s": from_s if isfinite(from_s) else seen["first_s"],  # it was to work from then on
+            "last_s": bound if silent else min([worker_s, *ends]),
+        })  # fmt: skip
+    return rows
 
 
 def activity(
@@ -82,19 +75,13 @@ def activity(
 ) -> DataFrame:  # fmt: skip
     """Return per axis, window and component: tuples executed, mean tuples waiting, tuples emitted and due at spouts.
 
-    Tuples due while a spout had no process (`unseen`: of `emissions.gap_seconds`) count at their time; a window with
+    Tuples due while a spout had no process (`unseen`: of `losses.gap_seconds`) count at their time; a window with
     an unknown number of them is `due_unknown`, and its sum null. At a spout the tuples wait that are due and not
     emitted. A row without a component stands for any report in that window, by workers or probes. A second
     without a report of a task's queue counts as an empty queue.
     """
-    columns = {
-        "task": "int",
-        "executed": "bigint",
-        "queue": "double",
-        "emitted": "bigint",
-        "due": "bigint",
-        "unknown": "boolean",
-    }
+    columns = {"task": "int", "executed": "bigint", "queue": "double", "emitted": "bigint", "due": "bigint",
+               "unknown": "boolean"}  # fmt: skip
 
     def only(samples: DataFrame, *known: str) -> DataFrame:
         values = [(f.col(c) if c in known else f.lit(None)).cast(kind).alias(c) for c, kind in columns.items()]
@@ -143,40 +130,34 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
             sinks[unit_of(row)].add(row["component"])
     found: dict[tuple[Unit, str], _WindowCounts] = defaultdict(_WindowCounts)
     for row in activity:
-        _add_counts(found[unit_of(row), row["event_id"]], row, sinks[unit_of(row)])
-    return [
-        row for axis in axes
-        for row in _axis_rows(axis, found[unit_of(axis), axis["event_id"]], sinks[unit_of(axis)])
-    ]  # fmt: skip
-
-
-def _add_counts(into: _WindowCounts, row: Row, sinks: set[str]) -> None:
-    of_task = row["executed"] is not None or row["emitted"] is not None
-    into.has_tasks = into.has_tasks or of_task
-    if row["component"] is None or of_task:  # a gap is no report
-        into.reported.add(row["window_s"])
-    if row["due_unknown"]:
-        into.due_unknown.add(row["window_s"])
-    tuples_by_scope = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}
-    if row["component"] in sinks:
-        tuples_by_scope |= {("sink", row["component"]): row["executed"], ("total", ""): row["executed"]}
-    for scope, tuples in tuples_by_scope.items():
-        if tuples is not None:
-            into.counts[scope][row["window_s"]] = into.counts[scope].get(row["window_s"], 0) + tuples
-
-
-def _axis_rows(axis: Row, counts: _WindowCounts, sinks: set[str]) -> Iterator[dict[str, Any]]:
-    scopes = [("total", ""), *(("sink", name) for name in sorted(sinks))]
-    scopes += [("spouts", "")] if counts.counts["spouts", ""] or not counts.has_tasks else []
-    scopes += [("due", "")] if counts.counts["due", ""] else []
-    for window_s, complete in grid(axis):
-        for scope, component in scopes:
-            known = window_s in counts.reported and not (scope == "due" and window_s in counts.due_unknown)
-            tuples = counts.counts[scope, component].get(window_s, 0)
-            yield {
-                **unit_columns(unit_of(axis)), "event_id": axis["event_id"], "window_s": window_s, "scope": scope,
-                "component": component, "rate": tuples / WINDOW_S if known else None, "complete": complete,
-            }  # fmt: skip
+        of_axis, of_task = found[unit_of(row), row["event_id"]], (row["executed"], row["emitted"]) != (None, None)
+        of_axis.has_tasks = of_axis.has_tasks or of_task
+        if row["component"] is None or of_task:  # a gap is no report
+            of_axis.reported.add(row["window_s"])
+        if row["due_unknown"]:
+            of_axis.due_unknown.add(row["window_s"])
+        tuples_by_scope = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}
+        if row["component"] in sinks[unit_of(row)]:
+            tuples_by_scope |= {("sink", row["component"]): row["executed"], ("total", ""): row["executed"]}
+        for place, number in tuples_by_scope.items():
+            if number is not None:
+                counts = of_axis.counts[place]
+                counts[row["window_s"]] = counts.get(row["window_s"], 0) + number
+    rows = []
+    for axis in axes:
+        of_axis = found[unit_of(axis), axis["event_id"]]
+        scopes = [("total", ""), *(("sink", name) for name in sorted(sinks[unit_of(axis)]))]
+        scopes += [("spouts", "")] if of_axis.counts["spouts", ""] or not of_axis.has_tasks else []
+        scopes += [("due", "")] if of_axis.counts["due", ""] else []
+        for window_s, complete in grid(axis):
+            for scope, component in scopes:
+                known = window_s in of_axis.reported and not (scope == "due" and window_s in of_axis.due_unknown)
+                tuples = of_axis.counts[scope, component].get(window_s, 0)
+                rows.append({
+                    **unit_columns(unit_of(axis)), "event_id": axis["event_id"], "window_s": window_s, "scope": scope,
+                    "component": component, "rate": tuples / WINDOW_S if known else None, "complete": complete,
+                })  # fmt: skip
+    return rows
 
 
 def grid(axis: Row) -> list[tuple[float, bool]]:

@@ -17,11 +17,8 @@ from pyspark.sql import functions as f
 from analysis.metrics.definitions import METRICS
 from analysis.metrics.throughput import EDGE_S, WINDOW_S, downtime_of_axis, grid
 from analysis.record.event_timeline import WHOLE_RUN, ZEROS
-from analysis.record.small_tables import Row
-from analysis.record.units import UNIT, Unit, unit_columns, unit_of
+from analysis.record.small_tables import UNIT, Row, Unit, unit_columns, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
-
-Stretch = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -94,8 +91,7 @@ class Units:
         return self.spans_s.get(unit, (-inf, inf))
 
     def there(self, cluster: Unit, from_s: float, until_s: float) -> list[Unit]:
-        """Return the topologies of a cluster that run at some time in between, without those that were never
-        submitted."""
+        """Return a cluster's topologies that run at some time in between, if they were submitted."""
         return [
             unit for unit in self.clusters[cluster]
             if unit in self.ids and self.span_s(unit)[0] < until_s and self.span_s(unit)[1] > from_s
@@ -204,43 +200,36 @@ def throughput_of_clusters(axes: Iterable[Row], rows: Iterable[Row], units: Unit
     for row in rows:
         if not row["component"]:
             rates[unit_of(row), row["event_id"], row["scope"]][row["window_s"]] = row["rate"]
-    return [
-        row for axis in axes if unit_of(axis) in units.clusters for row in _rows_of_axis(axis, rates, units)
-    ]  # fmt: skip
-
-
-def _rows_of_axis(
-    axis: Row, rates: Mapping[tuple[Unit, str, str], Mapping[float, float | None]], units: Units
-) -> Iterator[Row]:
-    cluster, event_id, zero_s = unit_of(axis), axis["event_id"], axis["zero_s"]
-    members = units.clusters[cluster]
-    # A topology that comes with a later event is in the last window of this one's axis only, which is not whole.
-    here = members if event_id == WHOLE_RUN else units.there(cluster, axis["first_s"], axis["last_s"])
-    scopes = [s for s in ("total", "spouts", "due") if s == "total" or any(rates.get((u, event_id, s)) for u in here)]
-    for window_s, complete in grid(axis):
-        running = units.there(cluster, zero_s + window_s + EDGE_S, zero_s + window_s + WINDOW_S - EDGE_S)
-        for scope in scopes:
-            parts = [rates.get((unit, event_id, scope), {}).get(window_s) for unit in running if unit in here]
-            known = [part for part in parts if part is not None]
-            yield {
-                **unit_columns(cluster), "event_id": event_id, "window_s": window_s, "scope": scope, "component": "",
-                "rate": sum(known) if parts and len(known) == len(parts) else None, "complete": complete,
-            }  # fmt: skip
+    found = []
+    for axis in (each for each in axes if unit_of(each) in units.clusters):
+        cluster, event, zero_s = unit_of(axis), axis["event_id"], axis["zero_s"]
+        # A topology that comes with a later event is in the last window of this one's axis only, which is not whole.
+        is_whole = event == WHOLE_RUN
+        here = units.clusters[cluster] if is_whole else units.there(cluster, axis["first_s"], axis["last_s"])
+        scopes = ["total", *(s for s in ("spouts", "due") if any(rates.get((unit, event, s)) for unit in here))]
+        for window_s, complete in grid(axis):
+            running = units.there(cluster, zero_s + window_s + EDGE_S, zero_s + window_s + WINDOW_S - EDGE_S)
+            for scope in scopes:
+                parts = [rates.get((unit, event, scope), {}).get(window_s) for unit in running if unit in here]
+                known = [part for part in parts if part is not None]
+                found.append({
+                    **unit_columns(cluster), "event_id": event, "window_s": window_s, "scope": scope, "component": "",
+                    "rate": sum(known) if parts and len(known) == len(parts) else None, "complete": complete,
+                })  # fmt: skip
+    return found
 
 
 def queues_of_clusters(activity: Iterable[Row], units: Units) -> Iterator[Row]:
-    """Yield the queues at each component of each topology, as the cluster's; components of several topologies may share
-    names."""
+    """Yield each topology's queues as the cluster's; components of several topologies may share names."""
     for row in activity:
         if unit_of(row) in units.clusters.get((row["run_id"], WHOLE_CLUSTER), ()):
             yield row | {"topology": WHOLE_CLUSTER, "component": f"{row['topology']} {row['component']}"}
 
 
 def downtimes_of_clusters(axes: Iterable[Row], silences: Iterable[Row], units: Units) -> list[Row]:
-    """Return seconds after each event in which no sink of any topology executed a tuple; none without reports of
-    one."""
+    """Return seconds after each event in which no topology's sink executed; none without reports of one."""
     axes = list(axes)
-    found: dict[tuple[Unit, str], list[Stretch]] = defaultdict(list)
+    found: dict[tuple[Unit, str], list[tuple[int, int]]] = defaultdict(list)
     for row in silences:
         found[unit_of(row), row["event_id"]].append((row["from_second"], row["until_second"]))
     observed = {(unit_of(axis), axis["event_id"]) for axis in axes}
@@ -250,18 +239,13 @@ def downtimes_of_clusters(axes: Iterable[Row], silences: Iterable[Row], units: U
         if unit_of(axis) in units.clusters and event_id != WHOLE_RUN:
             here = units.there(unit_of(axis), axis["zero_s"], axis["last_s"])
             if here and all((unit, event_id) in observed for unit in here):
-                end = floor(axis["last_s"] - axis["zero_s"] - EDGE_S)
-                rows.append(downtime_of_axis(axis, _in_all([found[unit, event_id] for unit in here], end)))
+                # Seconds that lie in a stretch of each; a topology that has departed counts as silent.
+                common = [(0, floor(axis["last_s"] - axis["zero_s"] - EDGE_S))]
+                for unit in here:
+                    cuts = ((max(a, c), min(b, d)) for a, b in common for c, d in sorted(found[unit, event_id]))
+                    common = [(start, stop) for start, stop in cuts if start < stop]
+                rows.append(downtime_of_axis(axis, common))
     return rows
-
-
-def _in_all(stretches: Sequence[Sequence[Stretch]], end: int) -> list[Stretch]:
-    """Return seconds that lie in a stretch of each, as stretches; a topology that has departed counts as silent."""
-    result: list[Stretch] = [(0, end)]
-    for each in stretches:
-        cuts = ((max(a, c), min(b, d)) for a, b in result for c, d in sorted(each))
-        result = [(start, stop) for start, stop in cuts if start < stop]
-    return result
 
 
 def sums_of_clusters(

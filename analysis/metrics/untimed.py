@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from analysis.metrics.steadiness import WINDOW_S
-from analysis.record.event_timeline import event_id_of
-from analysis.record.units import Unit, unit_of
+from analysis.record.small_tables import Unit, unit_of
 
 Row = Mapping[str, Any]
 Key = tuple[Unit, str]  # unit, event
@@ -30,7 +29,7 @@ def carry_verdict(shares: Sequence[float], runs: int, *, any_on_record: bool) ->
     """Return whether latencies of the steady parts of so many runs may have a verdict: each is known to have few tuples
     without one, by `shares`, in percent.
 
-    If no share of any run is on record (older analyses, sources that are not ours) they count as they did.
+    If no share of any run is on record (sources that are not ours) they count.
     """
     return not any_on_record or (len(shares) >= runs and max(shares, default=0.0) <= MOST_UNTIMED_PERCENT)
 
@@ -38,8 +37,7 @@ def carry_verdict(shares: Sequence[float], runs: int, *, any_on_record: bool) ->
 def never_emitted(
     due: Tuples, emitted: Tuples, behind: Mapping[float, float], missed: float | None, start: float, end: float
 ) -> float | None:
-    """Return tuples missed or waiting at spouts; without a process a queue is not reported, but it is due and not
-    emitted."""
+    """Return tuples missed or waiting at spouts, or due and not emitted where no queue is reported."""
     at_spouts = growth(behind, start, end)
     offered, sent = total(due, start, end), total(emitted, start, end)
     if at_spouts is None or missed is None or (due and offered is None):
@@ -72,7 +70,7 @@ def queues(activity: Iterable[Row]) -> tuple[dict[Key, dict[float, float]], dict
     for row in activity:
         if row["queue"] is not None:
             place = waiting if row["emitted"] is None else behind
-            place[unit_of(row), event_id_of(row)][row["window_s"]] += row["queue"]
+            place[unit_of(row), row["event_id"]][row["window_s"]] += row["queue"]
     return behind, waiting
 
 
@@ -82,6 +80,6 @@ def tuples_of_windows(throughput: Iterable[Row]) -> dict[tuple[Unit, str, str], 
     for row in throughput:
         if row["complete"] and not row["component"]:
             rate = row["rate"]
-            of_scope = tuples[unit_of(row), event_id_of(row), row["scope"]]
+            of_scope = tuples[unit_of(row), row["event_id"], row["scope"]]
             of_scope[row["window_s"]] = None if rate is None else WINDOW_S * rate
     return tuples

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import RecordError
-from analysis.record.files import RunPaths, parsed_lines, read_json
-from analysis.record.units import Unit, unit_of
+from analysis.record.files import RunPaths, parsed_lines
+from analysis.record.small_tables import Unit, unit_of
 
+Json = Mapping[str, Any]
 WHOLE_RUN = "e0"
 FIRST_EVENT = "e1"
 REST = "rest"  # instead of a side: the part after an event in which what it had begun was over
@@ -26,15 +26,12 @@ COMINGS = {"arrival": "arrives", "departure": "departs"}  # of topologies, which
 POLICY_CHANGES = {"machines_joined": "joined", "machines_left": "left"}
 
 
-def operation_id(row: Mapping[str, Any]) -> str:
-    """Return `e1` for `e1.2`: an operation that was aborted and sent again belongs to the event that first asked for
-    it."""
+def operation_id(row: Json) -> str:
+    """Return `e1` for `e1.2`: an operation that was aborted and sent again belongs to its event."""
     return str(row.get("event_id") or "").partition(".")[0]
 
 
-def lines_of_event(
-    lines: Sequence[Mapping[str, Any]], event_id: str, span: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
+def lines_of_event(lines: Sequence[Json], event_id: str, span: Sequence[Json]) -> list[Json]:
     """Return the decision lines of an event: those that name it, whatever their time, which is of another
     machine's clock; if none does (for an event that asks no policy) those of its span that name no event.
     """
@@ -51,16 +48,16 @@ class EventLines:
     there to the next event's zero, `until_s`, which is None for the last one. `answers`: see `lines_of_event`."""
 
     event_id: str
-    request: Mapping[str, Any]
+    request: Json
     zero_s: float
     until_s: float | None
-    span: Sequence[Mapping[str, Any]]
-    answers: Sequence[Mapping[str, Any]]
+    span: Sequence[Json]
+    answers: Sequence[Json]
 
 
-def events_of_plan(lines: Sequence[Mapping[str, Any]], time: str) -> list[EventLines]:
+def events_of_plan(lines: Sequence[Json], time: str) -> list[EventLines]:
     """Return the events of lines that are ordered by `time`, one of their columns."""
-    requests: dict[str, Mapping[str, Any]] = {}
+    requests: dict[str, Json] = {}
     for line in lines:
         if line["kind"] in ZEROS and line.get("event_id"):
             requests.setdefault(operation_id(line), line)
@@ -72,9 +69,7 @@ def events_of_plan(lines: Sequence[Mapping[str, Any]], time: str) -> list[EventL
     return events
 
 
-def absent_machines(
-    events: Iterable[Mapping[str, Any]], described: Iterable[Mapping[str, Any]]
-) -> dict[tuple[Unit, str, str], set[str]]:
+def absent_machines(events: Iterable[Json], described: Iterable[Json]) -> dict[tuple[Unit, str, str], set[str]]:
     """Return (unit, event, phase) -> the machines that have not joined by then, or have left and not joined again.
     From the tables `scale_events` and `machines`."""
     at_start: dict[str, set[str]] = defaultdict(set)
@@ -92,27 +87,18 @@ def absent_machines(
     return absences
 
 
-def crashed_machines(events: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Return by run, from the table `events`, the machines that crashed. While they are silent they are down, and do
-    nothing."""
-    machines: dict[str, set[str]] = defaultdict(set)
+def crashed_machines(events: Iterable[Json]) -> defaultdict[str, set[str]]:
+    """Return by run the machines that crashed, from the table `events`: while silent they do nothing."""
+    machines = defaultdict[str, set[str]](set)
     for event in events:
         if event["kind"] == "crashed":
             machines[event["run_id"]].add(event["machine"])
     return machines
 
 
-def event_id_of(row: Mapping[str, Any]) -> str:
-    """Return the event's id; in tables of an older version, without events, each run had one."""
-    return row.get("event_id") or FIRST_EVENT
-
-
 def event_order(event_id: str) -> tuple[int, str]:
     """Return a sort key: `e2` comes before `e10`."""
     return len(event_id), event_id
-
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -175,40 +161,33 @@ def read_timeline(run: RunPaths) -> RunTimeline:
     return _timeline(run, _stamp(run.events), _stamp(run.decisions))
 
 
-Stamp = tuple[int, int] | None
-
-
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: Path) -> tuple[int, int] | None:
     facts = path.stat() if path.is_file() else None
     return (facts.st_mtime_ns, facts.st_size) if facts else None
 
 
 @lru_cache(maxsize=64)  # runs: a series is read run by run, several times
-def _timeline(run: RunPaths, *_stamps: Stamp) -> RunTimeline:
-    lines, damaged_lines = _timed_lines(run.events)
-    events = sorted((line for line in lines if isinstance(line.get("kind"), str)), key=lambda line: float(line["t"]))
-    rounds, damaged_rounds = _rounds(run.decisions)
-    return RunTimeline(tuple(events), rounds, damaged_lines + damaged_rounds)
-
-
-def _rounds(path: Path) -> tuple[tuple[DecisionRound, ...], int]:
-    """Return the rounds in which an event was pending, without decisions whose answer did not reach Nimbus; and damaged
-    lines."""
+def _timeline(run: RunPaths, *_stamps: tuple[int, int] | None) -> RunTimeline:
+    """Return events, and rounds in which one was pending, but decisions whose answer did not reach Nimbus."""
     withdrawn: set[str] = set()
 
-    def wanted(line: Json) -> bool:
+    def is_pending(line: Json) -> bool:
         withdrawn.add(str(line.get("withdrawn")))
         observation = line.get("observation")
         return isinstance(observation, dict) and isinstance(observation.get("event"), dict)
 
-    matches, count = _timed_lines(path, wanted)
-    stand = (line for line in matches if line.get("decision_id") is None or line["decision_id"] not in withdrawn)
-    return tuple(DecisionRound(operation_id(line["observation"]["event"]), line) for line in stand), count
+    lines, damaged_lines = _timed_lines(run.events)
+    events = sorted((line for line in lines if isinstance(line.get("kind"), str)), key=lambda line: float(line["t"]))
+    log, damaged_rounds = _timed_lines(run.decisions, is_pending)
+    rounds = tuple(
+        DecisionRound(operation_id(line["observation"]["event"]), line)
+        for line in log if line.get("decision_id") is None or line["decision_id"] not in withdrawn
+    )  # fmt: skip
+    return RunTimeline(tuple(events), rounds, damaged_lines + damaged_rounds)
 
 
 def _timed_lines(path: Path, counts: Callable[[Json], bool] = lambda _: True) -> tuple[list[dict[str, Any]], int]:
-    """Return the lines for which `counts` is true, oldest first, and the number of damaged ones. A missing file has no
-    lines."""
+    """Return the lines for which `counts` is true, in order, and how many are damaged; none of a missing file."""
     matches, count = [], 0
     for line in parsed_lines(path):
         if line is None or not isinstance(line.get("t"), int | float):
@@ -219,8 +198,7 @@ def _timed_lines(path: Path, counts: Callable[[Json], bool] = lambda _: True) ->
 
 
 def event_times(run: RunPaths) -> dict[str, float]:
-    """Return epoch seconds of `first_tuple` (of the last topology that was there at the start) and of each event's
-    zero."""
+    """Return epoch seconds of `first_tuple` (of the last topology at the start) and of each event's zero."""
     times: dict[str, float] = {}
     for line in read_timeline(run).events:
         if line["kind"] == "first_tuple" and not times.keys() - {"first_tuple"}:
@@ -291,7 +269,10 @@ def event_label(event: Json) -> str:
         change = f"{event['topology']} {verb}" if verb and event.get("topology") else ""
         return str(event.get("label") or change or event.get("event") or "an event")
     if event["kind"] == "rate_changed":
-        return _rate_label(event)
+        factor, over_s = event.get("factor"), event.get("over_s")
+        subject = " of ".join(["rate", *(str(event[key]) for key in ("source", "topology") if event.get(key))])
+        change = f"{subject} × {factor:g}" if isinstance(factor, int | float) else subject
+        return f"{change} over {over_s:g} s" if isinstance(over_s, int | float) else change
     if event["kind"] == "crashed":
         return f"{event.get('machine', 'a machine')} crashes"
     if event.get("event") == "reschedule":
@@ -302,13 +283,6 @@ def event_label(event: Json) -> str:
     return f"scale out{_machine_count(None if machines is None else len(machines), '+')}"
 
 
-def _rate_label(event: Json) -> str:
-    factor, over_s = event.get("factor"), event.get("over_s")
-    subject = " of ".join(["rate", *(str(event[key]) for key in ("source", "topology") if event.get(key))])
-    change = f"{subject} × {factor:g}" if isinstance(factor, int | float) else subject
-    return f"{change} over {over_s:g} s" if isinstance(over_s, int | float) else change
-
-
 def _machine_count(number: int | None, sign: str) -> str:
     """Return the number of machines in words; empty if it is unknown, as in logs of others."""
     return "" if number is None else f", {sign}{number} machine{'' if number == 1 else 's'}"
@@ -317,8 +291,12 @@ def _machine_count(number: int | None, sign: str) -> str:
 def event_outcomes(run: RunPaths) -> list[EventOutcome]:
     """Return the outcome of each event of the plan, in its order."""
     timeline = read_timeline(run)
-    hold_reasons = _hold_reasons(timeline.rounds)
-    return [_outcome(event, hold_reasons.get(event.event_id, [])) for event in events_of_plan(timeline.events, "t")]
+    reasons: dict[str, list[str]] = defaultdict(list)  # of rounds in which an event was pending and the policy declined
+    for each in timeline.rounds:
+        reason = str(each.decision.get("reason") or "")
+        if reason.startswith("held"):
+            reasons[each.event_id].append(reason.removeprefix("held").lstrip(": "))
+    return [_outcome(event, reasons[event.event_id]) for event in events_of_plan(timeline.events, "t")]
 
 
 def _outcome(event: EventLines, hold_reasons: Sequence[str]) -> EventOutcome:
@@ -331,44 +309,10 @@ def _outcome(event: EventLines, hold_reasons: Sequence[str]) -> EventOutcome:
     return EventOutcome(
         event.event_id, str(event.request.get("event") or ZEROS[event.request["kind"]]), event_label(event.request),
         str(decision.get("reason") or "") if decision else None,
-        _seconds_after(decision, event.zero_s), _seconds_after(application, event.zero_s),
+        None if decision is None else float(decision["t"]) - event.zero_s,
+        None if application is None else float(application["t"]) - event.zero_s,
         hold_reasons[-1] if hold_reasons else None, len(hold_reasons),
         tuple(str(e.get("reason") or "no reason recorded") for e in event.span if e["kind"] == "scale_aborted"),
         tuple(machine for e in departures for machine in e.get("machines") or ()),
         all(bool(e.get("given_back")) for e in departures) if departures else None,
     )  # fmt: skip
-
-
-def _seconds_after(event: Json | None, start: float) -> float | None:
-    return None if event is None else float(event["t"]) - start
-
-
-def _hold_reasons(rounds: Sequence[DecisionRound]) -> dict[str, list[str]]:
-    """Return by event the reasons of the rounds in which it was pending and the policy declined to decide."""
-    reasons: dict[str, list[str]] = {}
-    for each in rounds:
-        reason = str(each.decision.get("reason") or "")
-        if reason.startswith("held"):
-            reasons.setdefault(each.event_id, []).append(reason.removeprefix("held").lstrip(": "))
-    return reasons
-
-
-def topology_document(document: Json, name: str | None) -> Json:
-    """Return run.json's entry of a topology; None: the only one. Empty without an entry."""
-    entries = document.get("topologies") or ()
-    matches = (each for each in entries if each.get("name") == name)
-    record: Json | None = document.get("topology") if name is None else next(matches, None)
-    return record or {}
-
-
-def run_document(run: RunPaths) -> dict[str, Any]:
-    """Return run.json, or nothing if it is missing: the tables of runs give the reason."""
-    return read_json(run.run_json) if run.run_json.is_file() else {}
-
-
-def readable_document(run: RunPaths) -> Mapping[str, Any]:
-    """Return the same, or nothing also if it is damaged."""
-    try:
-        return run_document(run)
-    except RecordError:
-        return {}

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+import yaml
 from boltons.fileutils import atomic_save
 
 from analysis.errors import RecordError
 from barograph.errors import ConfigurationError
 
 TRACES, COUNTERFACTUALS = "traces", "counterfactuals"  # folders of a series
+PARAMETERS_KEY = "barograph.parameters"  # in `config` of a Flux file
 RAW_SUFFIXES = (".jsonl", ".avro")
 STATUSES = ("complete", "incomplete", "failed", "invalid")
 COMPARISONS, SEARCHES, NIGHTS = "compare", "bisect", "nightly"  # folders of the results that belong to no family
@@ -273,3 +275,33 @@ def parsed_lines(path: Path) -> Iterator[dict[str, Any] | None]:
             except (ValueError, RecursionError):
                 value = None
             yield value if isinstance(value, dict) else None
+
+
+# --- what a run's record says of its topologies ----------------------------------------------------------------------
+
+
+def run_document(run: RunPaths) -> dict[str, Any]:
+    """Return run.json, or nothing if it is missing or damaged: the table of runs gives the reason."""
+    return read_json_or_none(run.run_json) or {}
+
+
+def topology_document(document: Mapping[str, Any], name: str | None) -> Mapping[str, Any]:
+    """Return run.json's entry of a topology; None: the only one. Empty without an entry."""
+    if name is None:
+        return document.get("topology") or {}
+    return next((each for each in document.get("topologies") or () if each.get("name") == name), {})
+
+
+def flux_config(run: RunPaths) -> Mapping[str, Any]:
+    """Return `config` of the Flux file of a run's only topology; empty if there is none."""
+    path = run.root / "topology.yaml"
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8")).get("config") if path.is_file() else None
+    except (yaml.YAMLError, AttributeError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def is_unthrottled(run: RunPaths) -> bool:
+    """Return whether its spouts emitted as fast as Storm let them, without an offered rate."""
+    return flux_config(run).get(PARAMETERS_KEY, {}).get("unthrottled") is True

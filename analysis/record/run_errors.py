@@ -29,8 +29,7 @@ class ErrorGroup:
 
 @dataclass(frozen=True)
 class RunErrors:
-    """Errors of a run. `cut`: files of which only the beginning was read. `has_logs`: whether logs are on this
-    machine."""
+    """Errors of a run. `cut`: files read in part; `has_logs`: whether logs are on this machine."""
 
     has_logs: bool
     groups: tuple[ErrorGroup, ...] = ()
@@ -43,7 +42,14 @@ def errors_of_run(run: RunPaths) -> RunErrors:
     groups: dict[str, ErrorGroup] = {}
     for path in files:
         for key, group in _errors_of_file(path, run.logs).items():
-            groups[key] = _merge(groups[key], group) if key in groups else group
+            other = groups.get(key)  # the same error in two files
+            groups[key] = (
+                group
+                if other is None
+                else replace(
+                    min(other, group, key=_order), times=other.times + group.times, files=other.files + group.files
+                )
+            )
     cut = sum(path.stat().st_size > READ_BYTES for path in files)
     return RunErrors(bool(files), tuple(sorted(groups.values(), key=_order)), cut)
 
@@ -52,8 +58,17 @@ def _errors_of_file(path: Path, logs: Path) -> dict[str, ErrorGroup]:
     """Return errors by their constant parts."""
     with path.open("rb") as file:
         start = file.read(READ_BYTES)
+    spans = set()
+    for token in TOKENS:
+        position = start.find(token)
+        while position >= 0:
+            end = start.find(b"\n", position)
+            end = len(start) if end < 0 else end
+            spans.add((start.rfind(b"\n", 0, position) + 1, end))
+            position = start.find(token, end)
     groups: dict[str, ErrorGroup] = {}
-    for content in _lines_with_token(start):
+    for begin, end in sorted(spans):
+        content = start[begin:end]
         line = content.decode(errors="replace").strip()
         time = TIME.match(line)
         text = (line[time.end() :] if time else line)[:TEXT_CHARACTERS]
@@ -61,31 +76,13 @@ def _errors_of_file(path: Path, logs: Path) -> dict[str, ErrorGroup]:
         if key in groups:
             groups[key] = replace(groups[key], times=groups[key].times + 1)
         else:
-            groups[key] = ErrorGroup(_epoch(time[1]) if time else None, path.relative_to(logs).as_posix(), text)
+            groups[key] = ErrorGroup(None if time is None else _epoch(time[1]), path.relative_to(logs).as_posix(), text)
     return groups
-
-
-def _lines_with_token(text: bytes) -> list[bytes]:
-    """Return the lines with a token, in order."""
-    spans = set()
-    for token in TOKENS:
-        position = text.find(token)
-        while position >= 0:
-            end = text.find(b"\n", position)
-            end = len(text) if end < 0 else end
-            spans.add((text.rfind(b"\n", 0, position) + 1, end))
-            position = text.find(token, end)
-    return [text[begin:end] for begin, end in sorted(spans)]
 
 
 def _epoch(text: str) -> float:
     """Return epoch seconds; daemons log in UTC, with a Z or without."""
     return datetime.fromisoformat(text.replace(",", ".").replace(" ", "T").removesuffix("Z") + "+00:00").timestamp()
-
-
-def _merge(one: ErrorGroup, other: ErrorGroup) -> ErrorGroup:
-    """Merge the errors of two files."""
-    return replace(min(one, other, key=_order), times=one.times + other.times, files=one.files + other.files)
 
 
 def _order(logged: ErrorGroup) -> tuple[bool, float, str]:

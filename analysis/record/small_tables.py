@@ -1,5 +1,9 @@
 """Small tables, to and from Parquet without Spark, and rows of this process as Spark's DataFrames.
 
+A metric is of one topology in one run, or of the cluster (`all`) in a run of several topologies. Its rows have both
+columns of `UNIT`: task numbers and component names of two topologies may be the same, so whatever joins or groups rows
+of a run does so by both.
+
 For data bounded by runs x windows Spark is too slow. Nothing is pickled on the way to Spark, because that
 starts Python workers, on a cluster too; `createDataFrame` of a list does it, however short the list is.
 """
@@ -24,7 +28,10 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
-
+UNIT = ("run_id", "topology")
+EVENT = (*UNIT, "event_id")
+PHASE = (*EVENT, "phase")
+Unit = tuple[str, str]
 
 HISTOGRAM = ("buckets", "counts")  # columns of `latency` that make up most of it
 CHUNK_ROWS = 50_000
@@ -56,26 +63,34 @@ def rows(
     return table_rows
 
 
-def check(paths: SeriesPaths, needed: Mapping[str, Collection[str]]) -> None:
-    """Raise RecordError if an existing table is damaged, by the ends of its files: one cannot be read, or lacks
-    columns in `needed`. Code that reads several series checks each, and goes on without damaged
-    ones."""
-    for name, columns in needed.items():
+def check(paths: SeriesPaths, names: Iterable[str]) -> None:
+    """Raise RecordError if an existing table cannot be read, by the ends of its files, or was made by another version.
+    Code that reads several series checks each, and goes on without those."""
+    for name in names:
         with _reading(paths, name):
-            table = _stored(paths, name)
-            if table is None:
-                continue
-            table.count_rows()
-        if gaps := [column for column in columns if column not in table.schema.names]:
-            raise _damage(paths, name, f"has no column {', '.join(gaps)}")
+            if (table := _stored(paths, name)) is not None:
+                table.count_rows()
 
 
 def _stored(paths: SeriesPaths, name: str) -> "ds.Dataset | None":
-    """Return the dataset; None if it was not built."""
+    """Return the dataset; None if it was not built. Raises RecordError for the columns of another version."""
     import pyarrow.dataset as ds
 
     folder = paths.table(name)
-    return ds.dataset(str(folder), format="parquet") if any(folder.glob("*.parquet")) else None
+    if not any(folder.glob("*.parquet")):
+        return None
+    table = ds.dataset(str(folder), format="parquet")
+    require_columns("/".join(folder.absolute().parts[-TABLE_DEPTH:]), name, table.schema.names)
+    return table
+
+
+def require_columns(path: str, name: str, stored: Collection[str]) -> None:
+    """Raise RecordError unless a stored table has the declared columns: their names are the version of the tables."""
+    declared = [column.name for column in TABLES[name].columns]
+    if gaps := [column for column in declared if column not in stored]:
+        raise _damage(path, f"has no column {', '.join(gaps)}")
+    if others := sorted(set(stored).difference(declared)):
+        raise _damage(path, f"has the columns {', '.join(others)} of another version")
 
 
 @contextmanager
@@ -86,13 +101,14 @@ def _reading(paths: SeriesPaths, name: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Arrow reads texts without checking them
         message = " ".join(str(error).split()).rpartition("': ")[2].rstrip(".")  # after the paths of the file
-        raise _damage(paths, name, f"cannot be read: {message}") from error
+        path = "/".join(paths.table(name).absolute().parts[-TABLE_DEPTH:])
+        raise _damage(path, f"cannot be read: {message}") from error
 
 
-def _damage(paths: SeriesPaths, name: str, what: str) -> RecordError:
-    """Return an error that names the table from the folder of results on."""
-    path = "/".join(paths.table(name).absolute().parts[-TABLE_DEPTH:])
-    return RecordError(f"{path} {what}; analyse it again: `barograph report` of a series, `barograph sweep` of a sweep")
+def _damage(path: str, what: str) -> RecordError:
+    """Return an error about a table, named from the folder of results on."""
+    message = f"{path} {what}; analyse it again: `barograph report` of a series, `barograph sweep` of a sweep"
+    return RecordError(message, blame="configuration")
 
 
 def topologies(paths: SeriesPaths) -> tuple[str, ...]:
@@ -124,6 +140,22 @@ def by_run(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     for row in rows:
         split.setdefault(row["run_id"], []).append(row)
     return split
+
+
+def unit_of(row: Mapping[str, Any]) -> Unit:
+    return row["run_id"], row["topology"]
+
+
+def by_unit(rows: Iterable[Mapping[str, Any]]) -> dict[Unit, list[Any]]:
+    """Return rows of each unit, in the order given."""
+    split: dict[Unit, list[Any]] = {}
+    for row in rows:
+        split.setdefault(unit_of(row), []).append(row)
+    return split
+
+
+def unit_columns(unit: Unit) -> dict[str, str]:
+    return {"run_id": unit[0], "topology": unit[1]}
 
 
 def write(paths: SeriesPaths, name: str, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import fastavro
 
-from analysis.record.columns import Column
 from analysis.record.schemas import GROUPS, TABLES, group_fields
 
 VERSION = 2
@@ -37,16 +36,15 @@ Schema = dict[str, Any]
 METADATA: Schema = {"type": "map", "values": "bytes"}
 
 
-def _column(group: str, column: Column) -> Schema:
-    inner = column.type.removeprefix("array<").removesuffix(">")
-    one: Any = TYPES[inner] if inner == column.type else {"type": "array", "items": TYPES[inner]}
-    is_required = not column.null_when or column.name in ALWAYS_KNOWN.get(group, ())
-    items = one if is_required else ["null", one]
-    return {"name": column.name, "type": {"type": "array", "items": items}, "default": []}
-
-
 def _group(group: str) -> Schema:
-    columns = [_column(group, column) for column in TABLES[GROUPS[group]].columns if column.name in COLUMNS[group]]
+    columns = []
+    for column in TABLES[GROUPS[group]].columns:
+        if column.name in COLUMNS[group]:
+            inner = column.type.removeprefix("array<").removesuffix(">")
+            one: Any = TYPES[inner] if inner == column.type else {"type": "array", "items": TYPES[inner]}
+            is_required = not column.null_when or column.name in ALWAYS_KNOWN.get(group, ())
+            items = {"type": "array", "items": one if is_required else ["null", one]}
+            columns.append({"name": column.name, "type": items, "default": []})
     return {"name": group, "type": ["null", {"type": "record", "name": group, "fields": columns}], "default": None}
 
 

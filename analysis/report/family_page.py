@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from analysis.claims import pools, publications
+from analysis.claims import publications
 from analysis.claims.rows import VERDICTS
 from analysis.errors import RecordError
 from analysis.metrics import scale_decisions
@@ -33,11 +33,7 @@ from barograph.errors import ConfigurationError
 from barograph.plan.experiment import SIMULATED
 
 DRAWS = frozenset(published_figures.PANELS) | frozenset(published_figures.SWEEP_PANELS)
-# Small tables, and the columns of them that the page needs.
-NEEDED: Mapping[str, Collection[str]] = {
-    **dict.fromkeys((name for name in STORED if name not in LARGE_TABLES), ()),
-    **pools.NEEDED,
-}
+NEEDED = [name for name in STORED if name not in LARGE_TABLES]
 
 
 WORDS_OF_VERDICTS = {

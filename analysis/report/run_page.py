@@ -17,12 +17,11 @@ from urllib.parse import quote
 from analysis.metrics.definitions import RUN_TABLES, Metric, metric
 from analysis.numerals import MISSING
 from analysis.record import event_timeline, run_errors
-from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_id_of, event_order
-from analysis.record.files import RunPaths, SeriesPaths
+from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_order
+from analysis.record.files import RunPaths, SeriesPaths, is_unthrottled, run_document
 from analysis.record.run_errors import ErrorGroup
 from analysis.record.simulated import date_s, is_simulated
 from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topology_suffix, topology_words
-from analysis.record.topology_file import is_unthrottled
 from analysis.report import page, series_facts, series_tables, words
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.renderer import page_figure
@@ -82,7 +81,7 @@ def _content(
     errors = failures(run, lines, tables["damaged"])
     remark = [Sentence(f"and {len(errors) - MOST_ROWS} more", "small")] if len(errors) > MOST_ROWS else []
     others = joined((link(other, f"../{quote(other)}/report.html", "run") for other in other_runs), ", ")
-    record = event_timeline.readable_document(run_paths)
+    record = run_document(run_paths)
     run_facts = facts(run, record, tables["latency"], tables["topologies"], paths.root)
     event = Heading("event", lambda row: row[1].event_id)
     decisions = series_tables.outcome_table([(run_id, outcome) for outcome in outcomes], [event], "decisions")
@@ -234,17 +233,17 @@ def _named(topology: str, row: Row) -> Row:
 
 def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
     """Return a run's data on the run's own axis: that of its only event, or of the whole run if it has several."""
-    axis = WHOLE_RUN if any(event_id_of(row) == WHOLE_RUN for row in tables["activity"]) else None
+    axis = WHOLE_RUN if any(row["event_id"] == WHOLE_RUN for row in tables["activity"]) else None
     full_rows = [row for row in tables["throughput"] if row["complete"] and row["rate"] is not None]
     complete = {row["window_s"] for row in full_rows}
     hidden = {"sink", "due"} if is_unthrottled(run) else {"sink"}
     activity = [
-        row for row in tables["activity"] if (axis is None or event_id_of(row) == axis) and row["window_s"] in complete
+        row for row in tables["activity"] if (axis is None or row["event_id"] == axis) and row["window_s"] in complete
     ]
     # The steady parts are shifted from each event's zero to the run's.
     zero_s = next((row["zero_s"] for row in tables["zeros"]), 0.0)
     zeros = {row["event_id"]: row["zero_s"] - zero_s for row in tables["scale_events"]}
-    steady = [(zeros.get(event_id_of(row), 0.0), row) for row in tables["intervals"] if row["steady"]]
+    steady = [(zeros.get(row["event_id"], 0.0), row) for row in tables["intervals"] if row["steady"]]
     return RunData(
         run.run_id,
         _windows((row["scope"], row["window_s"], row["rate"]) for row in full_rows if row["scope"] not in hidden),

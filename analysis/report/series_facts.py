@@ -10,10 +10,9 @@ from statistics import median
 from typing import Any
 
 from analysis.numerals import number
-from analysis.record.event_timeline import FIRST_EVENT, REST, absent_machines, event_id_of, read_timeline
+from analysis.record.event_timeline import FIRST_EVENT, REST, absent_machines, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths
-from analysis.record.small_tables import Row, by_run, cluster, rows
-from analysis.record.units import unit_of
+from analysis.record.small_tables import Row, by_run, cluster, rows, unit_of
 
 LIMIT_SHARE = 0.95  # of the quota, the mean over a part that counts; a few percent are lost between its periods
 STEAL_PERCENT = 2.0
@@ -140,7 +139,7 @@ def _machines_at_limit(cpu: Sequence[Row], absent: Mapping[Any, set[str]], phase
         row for row in cpu
         if row["machine"] not in absent.get((unit_of(row), row["event_id"], phase), ())
         and row["joins_at_scale"] is not None and row["utilisation_mean"] is not None
-        and row["phase"] == phase and event_id_of(row) == FIRST_EVENT
+        and row["phase"] == phase and row["event_id"] == FIRST_EVENT
     )  # fmt: skip
     groups = by_run(present).values()
     return [group for group in groups if median(row["utilisation_mean"] for row in group) >= LIMIT_SHARE]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from analysis.metrics.definitions import RUN_TABLES, Metric, metric
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import number
-from analysis.record.event_timeline import FIRST_EVENT, WHOLE_RUN, EventOutcome, event_id_of, event_order
+from analysis.record.event_timeline import FIRST_EVENT, WHOLE_RUN, EventOutcome, event_order
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row, rows, topologies
 from analysis.report.figures import style
@@ -55,10 +55,10 @@ def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], 
     values: dict[tuple[str, str], dict[str, Measured]] = {}
     first: dict[str, str] = {}  # not e1 for a topology that arrives later
     for row in measurements:
-        if (event := event_id_of(row)) != WHOLE_RUN:
+        if (event := row["event_id"]) != WHOLE_RUN:
             first[row["run_id"]] = min(event, first.get(row["run_id"], event), key=event_order)
     for row in measurements:
-        event = event_id_of(row)
+        event = row["event_id"]
         key = (row["run_id"], first.get(row["run_id"], FIRST_EVENT) if event == WHOLE_RUN else event)
         values.setdefault(key, {})[row["metric"]] = Measured(row["value"], row["censored"], row.get("steady"))
     return values
@@ -158,7 +158,7 @@ def event_warnings(outcomes: Outcomes) -> list[str]:
 
 def steady_rows(intervals: Sequence[Row]) -> list[Row]:
     """Return the parts that count, before above after."""
-    rows = ({**row, "event_id": event_id_of(row)} for row in intervals)
+    rows = ({**row, "event_id": row["event_id"]} for row in intervals)
     return sorted(rows, key=lambda row: (row["run_id"], row["event_id"], row["phase"] != "before"))
 
 

@@ -13,14 +13,13 @@ import yaml
 
 from analysis.calibration import validation
 from analysis.errors import RecordError
+from analysis.metrics import uncertainty
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number
-from analysis.record import clock_offsets
-from analysis.record.event_timeline import FIRST_EVENT, readable_document
-from analysis.record.files import SeriesPaths
+from analysis.record.event_timeline import FIRST_EVENT
+from analysis.record.files import PARAMETERS_KEY, SeriesPaths, flux_config, run_document
 from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import HISTOGRAM, Row, rows
-from analysis.record.topology_file import PARAMETERS_KEY, flux_config
 from analysis.report.series_facts import flatten
 from analysis.report.series_tables import Measurements
 from topologies.work import BUFFER, UNBOUNDED
@@ -190,7 +189,7 @@ def workload_sentences(
 def latency_sentences(paths: SeriesPaths) -> list[str]:
     """Return the notes of a series' complete runs."""
     complete = [run["run_id"] for run in rows(paths, "runs") if run["status"] == "complete"]
-    documents = [{"run_id": run_id, **readable_document(paths.run(run_id))} for run_id in complete]
+    documents = [{"run_id": run_id, **run_document(paths.run(run_id))} for run_id in complete]
     windows = rows(paths, "latency", without=HISTOGRAM)
     return [*clock_sentences(documents, windows), *untimed_sentences(complete, rows(paths, "measurements"))]
 
@@ -218,8 +217,8 @@ def clock_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Ro
     corrected_runs = {row["run_id"] for row in windows} - uncorrected_runs
     errors_ms: dict[bool, list[float]] = {}  # by whether the clocks' differences are corrected in a run's latencies
     for run_id, document in runs.items():
-        remainder_ms = clock_offsets.corrected_error_ms(document) if run_id in corrected_runs else None
-        error_ms = clock_offsets.measured_error_ms(document) if remainder_ms is None else remainder_ms
+        remainder_ms = uncertainty.corrected_error_ms(document) if run_id in corrected_runs else None
+        error_ms = uncertainty.measured_error_ms(document) if remainder_ms is None else remainder_ms
         if error_ms is not None:
             errors_ms.setdefault(remainder_ms is not None, []).append(error_ms)
     sentences = []

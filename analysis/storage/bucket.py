@@ -8,7 +8,7 @@ series, `spark_s3` is for Spark's reading and writing there. docs/decisions/stor
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from analysis.errors import StorageConfigurationError, StorageError
 
 if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
     from mypy_boto3_s3 import S3Client
 
 
@@ -54,11 +55,8 @@ def parse_location(text: str) -> Location | None:
         return None
     bucket, _, rest = text.removeprefix(SCHEME).partition("/")
     prefix = rest.rstrip("/")
-    if (
-        not text.startswith(SCHEME)
-        or not BUCKET_NAME.fullmatch(bucket)
-        or (prefix and not PREFIX_NAME.fullmatch(prefix))
-    ):
+    is_prefix = not prefix or PREFIX_NAME.fullmatch(prefix)
+    if not (text.startswith(SCHEME) and BUCKET_NAME.fullmatch(bucket) and is_prefix):
         raise StorageConfigurationError(
             f"BAROGRAPH_RESULTS is {text!r}; give a folder, or s3://bucket/prefix: a bucket of 3 to 63 lower-case"
             " letters, digits, dots and hyphens, a prefix of letters, digits and . _ = - /"
@@ -68,7 +66,6 @@ def parse_location(text: str) -> Location | None:
 
 DIGEST = "barograph-sha256"
 CONNECTIONS = 8  # connections; files that are sent or fetched side by side
-CHUNK = 1 << 20
 ACCESS_CODES = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "403")
 NO_BUCKET_CODES = ("NoSuchBucket",)
 NO_OBJECT_CODES = ("NoSuchKey", "404", "NotFound")
@@ -102,12 +99,9 @@ class Bucket:
         from botocore.config import Config
 
         config = Config(
-            connect_timeout=5,
-            read_timeout=60,
-            max_pool_connections=2 * CONNECTIONS,
-            retries={"max_attempts": 4, "mode": "standard"},
-            s3={"addressing_style": "path" if endpoint() else "auto"},
-        )
+            connect_timeout=5, read_timeout=60, max_pool_connections=2 * CONNECTIONS,
+            retries={"max_attempts": 4, "mode": "standard"}, s3={"addressing_style": "path" if endpoint() else "auto"},
+        )  # fmt: skip
         with self._storage_errors("reach"):
             # A new session, because boto3's default one keeps the credentials of its first use.
             return boto3.session.Session().client("s3", config=config)
@@ -123,14 +117,12 @@ class Bucket:
     def objects(self, prefix: str = "") -> dict[str, ObjectFacts]:
         """Return every object whose name begins with `prefix`."""
         with self._storage_errors("list"):
-            pages = self.client.get_paginator("list_objects_v2").paginate(
-                Bucket=self.location.bucket, Prefix=self.location.key(prefix)
-            )
+            paginator = self.client.get_paginator("list_objects_v2")
+            pages = paginator.paginate(Bucket=self.location.bucket, Prefix=self.location.key(prefix))
             return {
                 self.location.name(each["Key"]): ObjectFacts(each["Size"], each["ETag"].strip('"'))
-                for page in pages
-                for each in page.get("Contents", [])
-            }
+                for page in pages for each in page.get("Contents", [])
+            }  # fmt: skip
 
     def send(self, path: Path, name: str) -> None:
         """Send a file; a large one in parts side by side."""
@@ -169,16 +161,11 @@ class Bucket:
             self.client.put_object(Bucket=self.location.bucket, Key=self.location.key(name), Body=body)
 
     def write_if(self, name: str, body: bytes, expected: str | None) -> str:
-        """Write only over the object with that ETag, or (None) if there is none; return its new ETag. Raises
-        WriteConflict."""
+        """Write over the object with that ETag, or (None) none; return its new ETag. Raises WriteConflict."""
         condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
         with self._storage_errors(f"write {name}"):
-            answer = self.client.put_object(
-                Bucket=self.location.bucket,
-                Key=self.location.key(name),
-                Body=body,
-                **condition,  # type: ignore[arg-type] # one of two optional arguments
-            )
+            place = {"Bucket": self.location.bucket, "Key": self.location.key(name)}
+            answer = self.client.put_object(Body=body, **place, **condition)  # type: ignore[arg-type] # one condition
             return answer["ETag"].strip('"')
 
     def remove(self, names: list[str]) -> None:
@@ -190,21 +177,17 @@ class Bucket:
     def abandon(self, prefix: str) -> int:
         """End abandoned multipart uploads, whose invisible parts cost money; return their number."""
         with self._storage_errors("look for unfinished uploads"):
-            pages = self.client.get_paginator("list_multipart_uploads").paginate(
-                Bucket=self.location.bucket, Prefix=self.location.key(prefix)
-            )
+            paginator, name = self.client.get_paginator("list_multipart_uploads"), self.location.bucket
+            pages = paginator.paginate(Bucket=name, Prefix=self.location.key(prefix))
             uploads = [each for page in pages for each in page.get("Uploads", [])]
             for each in uploads:
-                self.client.abort_multipart_upload(
-                    Bucket=self.location.bucket, Key=each["Key"], UploadId=each["UploadId"]
-                )
+                self.client.abort_multipart_upload(Bucket=name, Key=each["Key"], UploadId=each["UploadId"])
         return len(uploads)
 
     @contextmanager
     def _storage_errors(self, what: str) -> Iterator[None]:
         from boto3.exceptions import Boto3Error
         from botocore import exceptions
-        from botocore.exceptions import BotoCoreError, ClientError
 
         configuration_errors = (
             exceptions.NoCredentialsError, exceptions.PartialCredentialsError, exceptions.ProfileNotFound,
@@ -214,12 +197,17 @@ class Bucket:
             yield
         except configuration_errors as error:
             raise StorageConfigurationError(f"{self.location}: {error}; {CREDENTIALS}") from error
-        except ClientError as error:
-            raise self._of_code(error.response.get("Error", {}), what) from error
-        except (BotoCoreError, Boto3Error, OSError) as error:
-            raise self._of_cause(error, what) from error
+        except exceptions.ClientError as error:
+            raise self._of_code(error, what) from error
+        except (exceptions.BotoCoreError, Boto3Error, OSError) as error:
+            cause = error.__cause__ or error.__context__
+            if isinstance(cause, exceptions.ClientError):
+                raise self._of_code(cause, what) from error
+            text = f"{self.location}: cannot {what}: {error}; is {endpoint() or 'S3'} reachable from here?"
+            raise StorageError(text) from error
 
-    def _of_code(self, facts: Mapping[str, object], what: str) -> Exception:
+    def _of_code(self, error: "ClientError", what: str) -> Exception:
+        facts = error.response.get("Error", {})
         code, message = str(facts.get("Code", "?")), facts.get("Message", "")
         text = f"{self.location}: cannot {what}: {code}: {message}"
         if code in NO_BUCKET_CODES:
@@ -228,14 +216,6 @@ class Bucket:
             return StorageConfigurationError(f"{text}; {CREDENTIALS}")
         kind = WriteConflict if code in CONFLICT_CODES else NoSuchObject if code in NO_OBJECT_CODES else StorageError
         return kind(text)
-
-    def _of_cause(self, error: Exception, what: str) -> Exception:
-        from botocore.exceptions import ClientError
-
-        cause = error.__cause__ or error.__context__
-        if isinstance(cause, ClientError):
-            return self._of_code(cause.response.get("Error", {}), what)
-        return StorageError(f"{self.location}: cannot {what}: {error}; is {endpoint() or 'S3'} reachable from here?")
 
 
 CREDENTIALS = (
@@ -250,8 +230,5 @@ def endpoint() -> str | None:
 
 
 def sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,14 +1,13 @@
 """The hold: the right to write a series in a bucket. One object, created only if there is none, with an expiry time."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import RecordError, SeriesInUse
-from analysis.record.files import read_json, write_json_atomic
+from analysis.errors import SeriesInUse
+from analysis.record.files import read_json, read_json_or_none, write_json_atomic
 from analysis.storage import layout
 from analysis.storage.bucket import Bucket, NoSuchObject, WriteConflict
 
@@ -31,15 +30,19 @@ def take(
     It may be taken over after its expiry, and within our own harness once its process is dead (`alive` refers to the
     holder on record and is determined by the caller). Raises SeriesInUse.
     """
-    name = f"{series}/{layout.HOLD}"
-    etag_on_record = None
-    record = read_hold(bucket, series)
-    if record is not None:
+    name, etag_on_record = f"{series}/{layout.HOLD}", None
+    if (record := read_hold(bucket, series)) is not None:
         document, etag_on_record = record
         other = BucketHolder(*(document[field] for field in ("harness", "host", "pid", "born")))
         is_ours = other == me or (other.harness == me.harness and not alive)
         if not is_ours and float(document["until_s"]) > now_s:
-            raise SeriesInUse(_in_use_message(bucket, series, document))
+            end = datetime.fromtimestamp(float(document["until_s"]), UTC)
+            holder = f"process {document['pid']}" if document["pid"] else f"DAG {document['born']}"
+            raise SeriesInUse(
+                f"series {series} is being written by {holder} on {document['host']}, until"
+                f" {end:%Y-%m-%d %H:%M} UTC at most; wait for it, or, if that one is surely dead, remove"
+                f" {bucket.location}/{name}"
+            )
     try:
         etag = bucket.write_if(name, _body(me, until_s), etag_on_record)
     except (WriteConflict, NoSuchObject) as error:
@@ -61,9 +64,7 @@ def prolong(bucket: Bucket, series: str, folder: Path, until_s: float) -> None:
 
 def drop(bucket: Bucket, series: str, folder: Path) -> None:
     """Drop the hold if it is ours; do nothing otherwise."""
-    try:
-        record = read_json(folder / layout.HOLD)
-    except RecordError:
+    if (record := read_json_or_none(folder / layout.HOLD)) is None:
         return
     hold = read_hold(bucket, series)
     if hold is not None and hold[1] == record["etag"]:
@@ -82,13 +83,3 @@ def read_hold(bucket: Bucket, series: str) -> tuple[dict[str, Any], str] | None:
 
 def _body(me: BucketHolder, until_s: float) -> bytes:
     return json.dumps({"v": 1, **asdict(me), "until_s": until_s}).encode()
-
-
-def _in_use_message(bucket: Bucket, series: str, document: Mapping[str, Any]) -> str:
-    end = datetime.fromtimestamp(float(document["until_s"]), UTC)
-    holder = f"process {document['pid']}" if document["pid"] else f"DAG {document['born']}"
-    return (
-        f"series {series} is being written by {holder} on {document['host']}, until"
-        f" {end:%Y-%m-%d %H:%M} UTC at most; wait for it, or, if that one is surely dead, remove"
-        f" {bucket.location}/{series}/{layout.HOLD}"
-    )

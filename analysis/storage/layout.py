@@ -88,8 +88,24 @@ def spool_paths(keys: Iterable[str], generation: str | None, *, digest: bool) ->
     """
     every = list(keys)
     last = {folder: f"runs/{run_id}" for run_id, folder in run_folders(every).items()}
-    paths = {key: _spool_path(key, last, generation, digest) for key in every}
-    return {key: path for key, path in paths.items() if path is not None}
+    paths = {}
+    for key in every:
+        top, *rest = parts = key.split("/")
+        if top == "tables":
+            is_small = (
+                len(parts) == 4 and rest[0] == generation and rest[1].removesuffix(".parquet") not in LARGE_TABLES
+            )
+            if digest and is_small:
+                paths[key] = f"tables/{rest[1]}/{rest[2]}"
+        elif top in ("runs", "attempts") and rest[1:]:
+            if len(parts) == 3 and (rest[1] == RUN_JSON or (digest and rest[1] in (*LINE_FILES, "report.html"))):
+                paths[key] = f"{last.get(f'{top}/{rest[0]}', f'{top}/{rest[0]}')}/{rest[1]}"
+        elif (
+            key in ALWAYS or top == TRACES or (top == COUNTERFACTUALS and parts[-1] == "report.html")  # of the index
+            or (digest and (key in REPORTS or top in ("figures", COUNTERFACTUALS)))
+        ):  # fmt: skip
+            paths[key] = key
+    return paths
 
 
 def disk_paths(keys: Iterable[str], generation: str | None) -> dict[str, str]:
@@ -106,17 +122,3 @@ def disk_paths(keys: Iterable[str], generation: str | None) -> dict[str, str]:
         else:
             paths[key] = f"{last.get(f'{top}/{part}', f'{top}/{part}')}/{name}" if name else key
     return paths
-
-
-def _spool_path(key: str, last: Mapping[str, str], generation: str | None, digest: bool) -> str | None:
-    parts = key.split("/")
-    if parts[0] == "tables":
-        is_small = len(parts) == 4 and parts[1] == generation and parts[2].removesuffix(".parquet") not in LARGE_TABLES
-        return f"tables/{parts[2]}/{parts[3]}" if digest and is_small else None
-    if parts[0] in ("runs", "attempts") and len(parts) > 2:
-        mirrored = parts[2] == RUN_JSON or (digest and parts[2] in (*LINE_FILES, "report.html"))
-        folder = last.get(f"{parts[0]}/{parts[1]}", f"{parts[0]}/{parts[1]}")
-        return f"{folder}/{parts[2]}" if mirrored and len(parts) == 3 else None
-    if key in ALWAYS or parts[0] == TRACES or (parts[0] == COUNTERFACTUALS and parts[-1] == "report.html"):
-        return key  # the index lists these
-    return key if digest and (key in REPORTS or parts[0] in ("figures", COUNTERFACTUALS)) else None

@@ -1,12 +1,12 @@
-"""Fetch jars that PySpark does not ship when they are first needed, each set into a new folder: with Maven, a
-single one also without it."""
+"""Jars that PySpark does not ship, fetched by set-up or when they are first needed, each set into a new folder: with
+Maven, a single one also without it."""
 
+import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -21,6 +21,38 @@ CENTRAL = "https://repo1.maven.org/maven2"
 # Seconds.
 LIMIT_S = 1800
 SILENCE_S = 60.0  # of a server, between two parts of a small jar
+# Spark's decoder of Avro: the newest version; it works with the pinned PySpark (tests analyse with it).
+AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
+AVRO_NAME = "spark-avro_2.13-4.1.1"
+AVRO_SHA_256 = "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d"
+BUNDLED_AVRO = Path(__file__).parents[2] / f"{AVRO_NAME}.jar"  # beside the code of a bundle, where Maven is not needed
+
+
+def avro_jar(cache: Path, tell: Callable[[str], None]) -> Path:
+    """Return the jar, in a folder of `cache`. Some seconds and 90 kB the first time. Without Maven, or without Java for
+    it, it comes from Maven Central through Python's own client, with the proxy and the certificates of the
+    environment."""
+    folder = cache / AVRO_NAME
+    jar = folder / f"{AVRO_NAME}.jar"
+    if folder.is_dir():
+        return jar
+    tell("Avro for Spark: fetching its jar")
+
+    def check(scratch: Path) -> None:
+        digest = hashlib.sha256((scratch / jar.name).read_bytes()).hexdigest()
+        if digest != AVRO_SHA_256:
+            raise StorageError(
+                f"{AVRO} came with the SHA-256 {digest}, but {AVRO_SHA_256} is wanted, and it is"
+                " not used; if Maven fetched it, remove it from ~/.m2/repository/org/apache/spark, then try again"
+            )
+
+    home = os.environ.get("JAVA_HOME")
+    has_java = shutil.which(str(Path(home, "bin", "java")) if home else "java") is not None
+    if shutil.which("mvn") is not None and has_java:
+        fetch(folder, [f"{PLUGIN}:copy", f"-Dartifact={AVRO}"], check)
+    else:
+        _fetch_once(folder, _from_central, check)
+    return jar
 
 
 def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] = lambda _: None) -> None:
@@ -31,21 +63,6 @@ def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] 
             f"mvn is not installed; {folder.name} for Spark is fetched with it. Install it with: apt-get install maven"
         )
     _fetch_once(folder, partial(_with_maven, arguments), check)
-
-
-def fetch_artifact(folder: Path, artifact: str, check: Callable[[Path], None]) -> None:
-    """Fetch one jar (`group:name:version`) without its dependencies. Without Maven, or without Java for it, it comes
-    from Maven Central through Python's own client, with the proxy and the certificates of the environment."""
-    if shutil.which("mvn") is not None and _has_java():
-        fetch(folder, [f"{PLUGIN}:copy", f"-Dartifact={artifact}"], check)
-    else:
-        _fetch_once(folder, partial(_from_central, artifact), check)
-
-
-def _has_java() -> bool:
-    """Return whether Maven finds a Java."""
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which(str(Path(home, "bin", "java")) if home else "java") is not None
 
 
 def _with_maven(arguments: Sequence[str], out: Path) -> None:
@@ -61,9 +78,9 @@ def _with_maven(arguments: Sequence[str], out: Path) -> None:
         raise StorageError(f"{' '.join(argv)} has fetched nothing: {last}")
 
 
-def _from_central(artifact: str, out: Path) -> None:
-    group, name, version = artifact.split(":")
-    file = f"{name}-{version}.jar"
+def _from_central(out: Path) -> None:
+    group, name, version = AVRO.split(":")
+    file = f"{AVRO_NAME}.jar"
     url = f"{CENTRAL}/{group.replace('.', '/')}/{name}/{version}/{file}"
     out.mkdir()
     try:
@@ -75,13 +92,6 @@ def _from_central(artifact: str, out: Path) -> None:
 
 
 def _fetch_once(folder: Path, get: Callable[[Path], None], check: Callable[[Path], None]) -> None:
-    with _alone(folder):
-        if not folder.is_dir():
-            _fetch(folder, get, check)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
     lock = FileLock(folder.parent / ".jars.lock")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -94,16 +104,14 @@ def _alone(folder: Path) -> Iterator[None]:
             " BAROGRAPH_CACHE to a folder of yours, or run make setup as root"
         ) from error
     try:
-        yield
+        if folder.is_dir():
+            return
+        for leftover in folder.parent.glob(".jars-*"):  # of a process that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as scratch:
+            target = Path(scratch) / "jars"
+            get(target)
+            check(target)
+            target.rename(folder)
     finally:
         lock.release()
-
-
-def _fetch(folder: Path, get: Callable[[Path], None], check: Callable[[Path], None]) -> None:
-    for leftover in folder.parent.glob(".jars-*"):  # of a process that was killed
-        shutil.rmtree(leftover, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as scratch:
-        target = Path(scratch) / "jars"
-        get(target)
-        check(target)
-        target.rename(folder)

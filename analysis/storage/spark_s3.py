@@ -84,8 +84,7 @@ def s3a_settings(found: Sequence[Path]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class SharedSeries:
-    """A series in a bucket during its analysis. `sizes`: of all raw files in bytes, by their name relative to the
-    series."""
+    """A series in a bucket during its analysis. `sizes`: bytes of all raw files, by name."""
 
     bucket: Bucket
     series: str
@@ -133,26 +132,18 @@ class SharedSeries:
 
     def publish(self) -> None:
         """Make these the current tables of the series."""
-        before = self._current_generation()
+        pointer, before = f"{self.series}/{layout.POINTER}", None
+        with suppress(NoSuchObject):
+            before = str(json.loads(self.bucket.read(pointer)[0])["generation"])
         body = {"v": 1, "generation": self.generation, "before": before}
-        self.bucket.write(f"{self.series}/{layout.POINTER}", json.dumps(body).encode())
-        self._remove_all_but(self.generation, before)
+        self.bucket.write(pointer, json.dumps(body).encode())
+        prefix = f"{self.series}/tables/"
+        names = [(key, key.removeprefix(prefix).split("/")[0]) for key in self.bucket.objects(prefix)]
+        self.bucket.remove([key for key, name in names if name not in (self.generation, before)])
 
     def abandon(self) -> None:
         """Remove the tables of a failed analysis."""
         self.bucket.remove(list(self.bucket.objects(f"{self.series}/tables/{self.generation}/")))
-
-    def _current_generation(self) -> str | None:
-        try:
-            return str(json.loads(self.bucket.read(f"{self.series}/{layout.POINTER}")[0])["generation"])
-        except NoSuchObject:
-            return None
-
-    def _remove_all_but(self, *generations: str | None) -> None:
-        keys = self.bucket.objects(f"{self.series}/tables/")
-        self.bucket.remove(
-            [key for key in keys if key.removeprefix(f"{self.series}/").split("/")[1] not in generations]
-        )
 
     def _table(self, name: str) -> str:
         return f"{self.series}/tables/{self.generation}/{name}.parquet"

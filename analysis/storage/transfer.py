@@ -6,15 +6,15 @@ that changed, and never over files that are not sent yet.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
-from analysis.errors import RecordError, StorageError
-from analysis.record.files import SeriesPaths, is_complete, read_json, write_json_atomic
+from analysis.errors import StorageError
+from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
 from analysis.storage import layout
 from analysis.storage.bucket import CONNECTIONS, Bucket, ObjectFacts, sha256
 from analysis.storage.layout import RunState
@@ -42,8 +42,14 @@ def send_series(
     objects = bucket.objects(f"{series}/")
     first, last = layout.sending_order(keys)
     parts = [send_files(bucket, {key: keys[key] for key in names}, objects) for names in (first, last)]
-    if not keep_raw:
-        _drop_raw(folder, keys.values())
+    if not keep_raw:  # these files alone: another run may have become complete, or been set aside, meanwhile
+        raw_paths = [path for path in keys.values() if layout.is_raw(path.relative_to(folder).as_posix())]
+        for path in raw_paths:
+            path.unlink(missing_ok=True)
+        for part in {folder.joinpath(*path.relative_to(folder).parts[:3]) for path in raw_paths}:
+            for place, _, _ in os.walk(part, topdown=False):
+                with suppress(OSError):  # not empty
+                    Path(place).rmdir()
     return TransferCounts(*(sum(counts) for counts in zip(*map(astuple, parts), strict=True)))
 
 
@@ -59,11 +65,8 @@ def run_states(folder: Path) -> dict[str, RunState]:
     """Return the state of every run with a readable run.json."""
     states = {}
     for path in SeriesPaths(folder).runs.glob(f"*/{layout.RUN_JSON}"):
-        try:
-            document = read_json(path)
-        except RecordError:
-            continue
-        states[path.parent.name] = RunState(is_complete(path.parent), int(document.get("attempt") or 1))
+        if (document := read_json_or_none(path)) is not None:
+            states[path.parent.name] = RunState(document.get("status") == "complete", int(document.get("attempt") or 1))
     return states
 
 
@@ -86,17 +89,6 @@ def send_files(bucket: Bucket, files: dict[str, Path], present: dict[str, Object
 def in_parallel(do: Callable[[str], T], names: Sequence[str]) -> list[T]:
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         return list(pool.map(do, names))
-
-
-def _drop_raw(folder: Path, sent: Iterable[Path]) -> None:
-    """Remove these files alone: another run may have become complete, or been set aside, while they were sent."""
-    raw_paths = [path for path in sent if layout.is_raw(path.relative_to(folder).as_posix())]
-    for path in raw_paths:
-        path.unlink(missing_ok=True)
-    for part in {folder.joinpath(*path.relative_to(folder).parts[:3]) for path in raw_paths}:
-        for place, _, _ in os.walk(part, topdown=False):
-            with suppress(OSError):  # not empty
-                Path(place).rmdir()
 
 
 INDEX_FILE = ".brought.json"  # path -> ETag of its source
@@ -125,7 +117,8 @@ def mirror_series(bucket: Bucket, series: str, folder: Path, inside: dict[str, O
     """Mirror one series; `inside`: its keys in the bucket."""
     generation = _current_generation(bucket, series) if layout.POINTER in inside else None
     paths = layout.spool_paths(inside, generation, digest=digest)
-    index, unsent = _mirror_index(folder), (folder / UNSENT).exists()
+    index: dict[str, str] = read_json_or_none(folder / INDEX_FILE) or {}
+    unsent = (folder / UNSENT).exists()
     pairs = {
         key: path for key, path in paths.items()
         if not ((folder / path).exists() and (unsent or index.get(path) == inside[key].etag))
@@ -133,7 +126,11 @@ def mirror_series(bucket: Bucket, series: str, folder: Path, inside: dict[str, O
     # A run exists once its run.json does, in the bucket and in the spool.
     for names in layout.sending_order(pairs):
         in_parallel(lambda key: bucket.fetch(f"{series}/{key}", folder / pairs[key]), names)
-    _remove_stale(folder, index, set(paths.values()), unsent=unsent, digest=digest)
+    # What is no longer in the bucket goes: tables of an older analysis, an attempt that another one followed.
+    for path in sorted(set(index).difference(paths.values())):
+        is_table = path.startswith("tables/")
+        if not unsent and (digest or not is_table) and (is_table or path.endswith(layout.RUN_JSON)):
+            (folder / path).unlink(missing_ok=True)
     index |= {path: inside[key].etag for key, path in pairs.items()}
     if pairs:
         write_json_atomic(folder / INDEX_FILE, {path: etag for path, etag in index.items() if (folder / path).exists()})
@@ -155,19 +152,3 @@ def _current_generation(bucket: Bucket, series: str) -> str | None:
     except (ValueError, KeyError, TypeError) as error:
         pointer = f"{bucket.location}/{series}/{layout.POINTER}"
         raise StorageError(f"{pointer} is damaged: {error!r}; analyse the series again") from error
-
-
-def _mirror_index(folder: Path) -> dict[str, str]:
-    try:
-        return dict(read_json(folder / INDEX_FILE))
-    except RecordError:
-        return {}
-
-
-def _remove_stale(folder: Path, index: dict[str, str], current: set[str], *, unsent: bool, digest: bool) -> None:
-    """Remove files that are no longer in the bucket: tables of an older analysis, an attempt that another one
-    followed."""
-    for path in sorted(set(index) - current):
-        tables = PurePosixPath(path).parts[0] == "tables"
-        if not unsent and (digest or not tables) and (tables or path.endswith(layout.RUN_JSON)):
-            (folder / path).unlink(missing_ok=True)

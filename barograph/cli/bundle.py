@@ -31,9 +31,9 @@ from analysis.bundle.content import (
 from analysis.bundle.reproduction import BESIDE, reduce_to_run
 from analysis.compare import evaluation, question
 from analysis.compare.result import RESULT, result_data
-from analysis.ingest import avro_jar
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, experiment_of, read_json
+from analysis.storage import maven
 from barograph.cli.claims import claims_of_series
 from barograph.cli.sql import table_description
 from barograph.cli.terminal import say
@@ -204,7 +204,7 @@ def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
                 *_earlier_comparisons(series_dir, one),
             ]
             if SeriesPaths(one).has_avro() and not without_raw:  # making the tables again needs no Maven then
-                series_entries.append(ArchiveEntry(f"code/{avro_jar.BUNDLED.name}", avro_jar.jar(cache_dir(), say)))
+                series_entries.append(ArchiveEntry(f"code/{maven.BUNDLED_AVRO.name}", maven.avro_jar(cache_dir(), say)))
             refuse_secrets([*series_entries, *sources.entries])
             entries = [*selection.entries, *series_entries, *sources.entries]
             write_archive(target, target.name.removesuffix(SUFFIX), entries)

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from analysis import java
-from analysis.ingest import avro_jar
+from analysis.storage import maven
 from barograph.cli.terminal import line_printer
 from barograph.code.git import resolve_experiment, uncommitted_remark
 from barograph.errors import BarographError, Say
@@ -62,7 +62,7 @@ def software_parts() -> Mapping[str, Callable[[Say], object]]:
         "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
         "Storm home": storm_home,
         "Python packages of masters": fetch_libraries,
-        "Spark's reader of Avro": lambda tell: avro_jar.jar(rootfs.cache_dir(), tell),
+        "Spark's reader of Avro": lambda tell: maven.avro_jar(rootfs.cache_dir(), tell),
     }
 
 

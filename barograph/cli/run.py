@@ -15,7 +15,6 @@ from typing import Any
 
 from rich.console import Console
 
-from analysis.pipeline import family_report
 from analysis.record.files import SeriesPaths
 from analysis.record.simulated import is_simulated_series
 from analysis.record.sweep_record import newest_sweeps
@@ -184,11 +183,12 @@ def _family_report(family: str, rows: Sequence[SuiteRow], simulated: bool) -> Pa
     series_dirs = family_series(family, suite_series, simulated=simulated)
     if not series_dirs:
         return None
+    from analysis.claims import ledger
     from analysis.report import family_page, index_page
 
     left_out = 0 if simulated else len(_reported(family, simulated=True))
     target = index_page.family_report(place.root, family, simulated=simulated)
-    page = family_report(series_dirs, target, simulated_only=simulated, left_out=left_out)
+    page = family_page.write(series_dirs, target, ledger.evaluate, simulated_only=simulated, left_out=left_out)
     for file in (page, *sorted((page.parent / family_page.figures_of(simulated)).iterdir())):
         place.keep(file)
     write_index()

@@ -31,10 +31,7 @@ CLAIM_KEYS = (
 )  # fmt: skip
 
 
-NEEDED = {
-    "runs": ("run_id", "variant", "status", "order"),
-    "measurements": ("run_id", "event_id", "metric", "value", "censored"),
-}
+NEEDED = ("runs", "measurements")
 
 log = logging.getLogger(__name__)
 

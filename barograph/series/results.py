@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from analysis import session
 from analysis.errors import SeriesInUse, StorageConfigurationError, StorageError
-from analysis.ingest import avro_jar
 from analysis.record.files import SeriesPaths, is_complete, read_json, write_json_atomic
 from analysis.record.simulated import date_s
 from analysis.sql import SeriesTables, tables_on_disk
 from analysis.storage import hold as bucket_hold
-from analysis.storage import spark_s3, transfer
+from analysis.storage import maven, spark_s3, transfer
 from analysis.storage.bucket import Bucket
 from analysis.storage.hold import BucketHolder, read_hold
 from analysis.storage.spark_s3 import current_tables, open_shared
@@ -209,7 +208,7 @@ class Spool(Results):
 
 def avro_jars(series: SeriesPaths, say: Say) -> tuple[Path, ...]:
     """Return the jars, beside its own, with which Spark reads the files of the series' workers."""
-    return (avro_jar.jar(cache_dir(), say),) if series.has_avro() else ()
+    return (maven.avro_jar(cache_dir(), say),) if series.has_avro() else ()
 
 
 def results() -> Results:
@@ -293,7 +292,7 @@ def one_session(series_dirs: Sequence[Path], say: Say, *, simulates: bool = Fals
     series = [SeriesPaths(each) for each in series_dirs if SeriesPaths(each).runs.is_dir()]
     raw_bytes = 0 if simulates else session.SHORT_BYTES if settings else sum(each.raw_bytes() for each in series)
     if simulates or settings or any(each.has_avro() for each in series):
-        settings = session.with_jar(settings, avro_jar.jar(cache_dir(), say))
+        settings = session.with_jar(settings, maven.avro_jar(cache_dir(), say))
     with session.shared_session(spark_master(), raw_bytes, settings) as spark:
         yield spark
 

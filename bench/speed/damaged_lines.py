@@ -149,15 +149,15 @@ def main() -> int:
     parser.add_argument("--mb", type=float, default=1000.0, help="megabytes of lines before they are damaged")
     arguments = parser.parse_args()
     from analysis import session
-    from analysis.ingest import avro_jar
     from analysis.record.files import SeriesPaths
+    from analysis.storage import maven
     from inventory.local.rootfs import cache_dir
 
     with tempfile.TemporaryDirectory(prefix="barograph-damaged-") as name:
         folder = Path(name)
         written = (generate if arguments.json else generate_avro)(folder, arguments.mb)
         size = SeriesPaths(folder).raw_bytes()
-        jars = (avro_jar.jar(cache_dir(), print),)
+        jars = (maven.avro_jar(cache_dir(), print),)
         spark = session.spark(raw_bytes=size, settings=session.jar_settings(jars))
         try:
             begin_s = time.monotonic()

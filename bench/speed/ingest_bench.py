@@ -263,7 +263,7 @@ def main() -> None:
 def compare_engines(megabytes: float, rounds: int) -> dict[str, list[float]]:
     """Seconds a GB of each engine, by round."""
     from analysis import session
-    from analysis.ingest import avro_jar
+    from analysis.storage import maven
     from inventory.local.rootfs import cache_dir
 
     runs = max(1, round(megabytes / MB_A_RUN))
@@ -273,7 +273,7 @@ def compare_engines(megabytes: float, rounds: int) -> dict[str, list[float]]:
         with ProcessPoolExecutor() as pool:
             written = list(pool.map(to_avro, first))
         files = more_runs(first, runs)
-        jars = (avro_jar.jar(cache_dir(), print),)
+        jars = (maven.avro_jar(cache_dir(), print),)
         # As for long series, whatever their size, to compare them.
         spark = session.spark(raw_bytes=session.SHORT_BYTES, settings=session.jar_settings(jars))
         try:

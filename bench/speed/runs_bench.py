@@ -59,12 +59,13 @@ def series_of(runs: int) -> Iterator[Path]:
 
 def measure(runs: int, master: str = OWN) -> Growth:
     from analysis import session
-    from analysis.ingest import avro_jar, tables
+    from analysis.ingest import tables
     from analysis.metrics import build
     from analysis.record.files import SeriesPaths
+    from analysis.storage import maven
     from inventory.local.rootfs import cache_dir
 
-    jars = (avro_jar.jar(cache_dir(), print),)
+    jars = (maven.avro_jar(cache_dir(), print),)
     with series_of(runs) as folder:
         paths = SeriesPaths(folder)
         # As for long series, whatever their number, to compare them.

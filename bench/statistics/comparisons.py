@@ -21,7 +21,6 @@ from analysis.compare.evaluation import evaluate
 from analysis.compare.question import Budget, ComparedSide, ComparedSides, Pair, Question
 from analysis.compare.result import RUNS_FAILED, ComparisonResult, Verdict
 from analysis.compare.verdict import level_of_one_check
-from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
 from analysis.stats import paired_differences
@@ -51,7 +50,7 @@ def _groups(paths: SeriesPaths, metric: str) -> list[list[float]]:
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows(paths, "measurements"):
         if row["metric"] == metric and row["run_id"] in variants and row["value"] > 0 and not row["censored"]:
-            values[variants[row["run_id"]], event_id_of(row)].append(row["value"])
+            values[variants[row["run_id"]], row["event_id"]].append(row["value"])
     return [group for group in values.values() if len(group) >= MINIMUM_BLOCKS]
 
 

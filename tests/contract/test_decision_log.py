@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from analysis.ingest import tables
-from analysis.ingest.lines import LINES
+from analysis.ingest.tables import LINES
 from analysis.record.event_timeline import read_timeline
 from analysis.record.files import RunPaths
 from scheduler_plugins.replay import ablate, read_rounds

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.metrics.latency_histogram import bucket_of
 from analysis.record import worker_files
 from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import Decision
+from scheduler_plugins.service.latency_buckets import bucket_of
 from scheduler_plugins.service.messages import VERSION
 
 LATENCY_MS = {"sink_1": 5, "sink_2": 9}  # by clocks of which m1's is 0.06 ms behind m4's and 0.08 ms behind m5's

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.metrics.latency_histogram import bucket_of
 from analysis.record import worker_files
 from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import Decision
+from scheduler_plugins.service.latency_buckets import bucket_of
 from scheduler_plugins.service.messages import VERSION
 from tests.golden import records
 

@@ -31,12 +31,6 @@ def test_every_window_holds_the_tuples_that_the_generator_tallied(golden_series:
             assert row["rate"] == sum(expected.sink_tuples[first : first + 10]) / 10
 
 
-def test_sinks_add_up_to_the_total(golden_series: GoldenSeries) -> None:
-    rows = golden_series.rows("throughput", "run_id = 'stela-r2' and complete")
-    total = sum(row["rate"] for row in rows if row["scope"] == "total")
-    assert sum(row["rate"] for row in rows if row["scope"] == "sink") == total > 0
-
-
 def test_lost_tuples_are_those_that_were_lost(golden_series: GoldenSeries) -> None:
     for run_id, expected in golden_series.expected.items():
         measured = golden_series.measured(run_id)

@@ -108,9 +108,7 @@ def as_simulated(experiment: Experiment) -> Experiment:
     """Once, and no longer than shows its throughput."""
     durations = experiment.durations
     shorter = replace(
-        durations,
-        after_floor_s=min(durations.after_floor_s, LONGEST_S),
-        horizon_s=min(durations.horizon_s, LONGEST_S),
+        durations, after_floor_s=min(durations.after_floor_s, LONGEST_S), horizon_s=min(durations.horizon_s, LONGEST_S)
     )
     return replace(experiment, testbed=replace(experiment.testbed, name="simulated"), durations=shorter, repetitions=1)
 

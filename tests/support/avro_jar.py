@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from analysis.ingest import avro_jar
+from analysis.storage import maven
 from inventory.local.rootfs import cache_dir
 
 
 def jars() -> tuple[Path, ...]:
-    return (avro_jar.jar(cache_dir(), print),)
+    return (maven.avro_jar(cache_dir(), print),)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.metrics.latency_histogram import bucket_of
+from scheduler_plugins.service.latency_buckets import bucket_of
 from tests.support.series_by_hand import SCALED_OUT, write_run, write_table
 
 LOW, HIGH = (100.0, 102.0, 99.0, 101.0), (112.0, 114.0, 111.5, 113.0)

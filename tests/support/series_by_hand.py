@@ -1,14 +1,14 @@
 """A small analysed series, written without Spark: runs with their own lines, and the tables that reports read."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.record.schemas import TABLES
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths
 
 ZERO = 1_763_700_000.0
 TOPOLOGY = {
@@ -40,10 +40,18 @@ def _lines(path: Path, values: Sequence[Mapping[str, Any]]) -> None:
 
 
 def write_table(root: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    folder = root / "tables" / f"{name}.parquet"
-    folder.mkdir(parents=True)
-    of_only_topology = {"topology": None} if name in TABLES and TABLES[name].names_topology else {}
-    pq.write_table(pa.Table.from_pylist([of_only_topology | dict(row) for row in rows]), folder / "part-0.parquet")
+    """Rows without an event are of the first one."""
+    small_tables.write(SeriesPaths(root), name, [{"event_id": "e1", **row} for row in rows])
+
+
+def change_rows(root: Path, name: str, change: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> None:
+    """Of a table; a row that becomes None goes."""
+    changed = (change(row) for row in small_tables.rows(SeriesPaths(root), name))
+    write_table(root, name, [row for row in changed if row is not None])
+
+
+def add_rows(root: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    write_table(root, name, [*small_tables.rows(SeriesPaths(root), name), *rows])
 
 
 def write_series(

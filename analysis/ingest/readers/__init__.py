@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-READERS: dict[str, LogReader] = {
-    "storm_metrics": storm_metrics.READER,
-    "stela_statistics": stela_statistics.READER,
-}
+READERS: dict[str, LogReader] = {"storm_metrics": storm_metrics.READER, "stela_statistics": stela_statistics.READER}
 
 
 def read(

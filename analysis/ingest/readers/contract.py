@@ -70,39 +70,25 @@ def source_with_options(reader: LogReader, file: Path, options: Mapping[str, Any
     if not file.is_file():
         raise ConfigurationError(f"{file}: no such file")
     path = options_file(file)
-    merged = {**options, **_options_document(path)}
     try:
-        return LogSource(file.absolute(), reader.options.model_validate(merged))
+        document = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
+    if not isinstance(document, Mapping | None):
+        raise ConfigurationError(f"{path}: holds a {type(document).__name__}; give options as `name: value` lines")
+    try:
+        return LogSource(file.absolute(), reader.options.model_validate({**options, **(document or {})}))
     except ValidationError as error:
-        place = path if path.is_file() else "options"
-        raise ConfigurationError(f"{place}: {_option_fault(error, reader)}") from error
+        first, names = error.errors()[0], ", ".join(reader.options.model_fields)
+        place, field = path if path.is_file() else "options", ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise ConfigurationError(f"{place}: unknown option {field!r}; there are {names}") from error
+        fault = f"{field} is {first['input']!r}: {first['msg'].lower()}"
+        raise ConfigurationError(f"{place}: {fault}; options are {names}") from error
 
 
 def options_file(file: Path) -> Path:
     return file.with_name(file.name + ".yaml")
-
-
-def _options_document(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
-    if document is None:
-        return {}
-    if not isinstance(document, Mapping):
-        raise ConfigurationError(f"{path}: holds a {type(document).__name__}; give options as `name: value` lines")
-    return document
-
-
-def _option_fault(error: ValidationError, reader: LogReader) -> str:
-    first = error.errors()[0]
-    field = ".".join(map(str, first["loc"]))
-    names = ", ".join(reader.options.model_fields)
-    if first["type"] == "extra_forbidden":
-        return f"unknown option {field!r}; there are {names}"
-    return f"{field} is {first['input']!r}: {first['msg'].lower()}; options are {names}"
 
 
 CHECK_LINES = 1000
@@ -160,13 +146,9 @@ def _format_error(
 def read_text(spark: SparkSession, sources: Sequence[LogSource]) -> DataFrame:
     """Return every line that is not blank: `file` (its path) and `line`."""
     path = f.regexp_replace(f.url_decode(f.col("_metadata.file_path")), "^file:/+", "/")
-    frame = spark.read.schema("value string").text([_escape_glob(source.file) for source in sources])
+    globs = [re.sub(r"([\[\]{}*?\\])", r"\\\1", str(source.file)) for source in sources]  # Spark reads a path as a glob
+    frame = spark.read.schema("value string").text(globs)
     return frame.where(f.trim("value") != "").select(path.alias("file"), f.col("value").alias("line"))
-
-
-def _escape_glob(file: Path) -> str:
-    """Escape a path, because Spark reads it as a glob."""
-    return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(file))
 
 
 def parse_lines(text: DataFrame, reader: LogReader) -> DataFrame:

@@ -23,7 +23,7 @@ from analysis.ingest.readers import contract
 from analysis.ingest.readers.contract import LogReader, LogSource, RunFacts
 from analysis.metrics.throughput import WINDOW_S
 from analysis.record import small_tables
-from analysis.record.files import RunPaths, SeriesPaths, append_event, experiment_of, write_json_atomic
+from analysis.record.files import SeriesPaths, append_event, experiment_of, write_json_atomic
 from barograph.errors import ConfigurationError
 
 SAMPLE_COUNTS = ("emitted", "transferred", "executed")
@@ -71,15 +71,12 @@ def cut_at_windows(samples: DataFrame, runs: DataFrame) -> DataFrame:
                 f.explode(f.sequence(first, f.greatest(first, last))).alias("window"))
     )  # fmt: skip
     start, end = f.greatest("from_s", opens), f.least("to_s", opens + WINDOW_S)
-    counts = [_tuples_between(name, start - begins, end - begins).alias(name) for name in SAMPLE_COUNTS]
+    counts = []
+    for name in SAMPLE_COUNTS:  # whole tuples: differences of rounded-down sums, so they add up
+        # Multiplied before it is divided: a third of 3000 tuples is 1000 of them, not 999.
+        sums = [f.floor(f.col(name) * (at - begins) / f.col("dt_s") + SHORTEST_S) for at in (start, end)]
+        counts.append((sums[1] - sums[0]).alias(name))
     return pieces.select(*rest, end.alias("t_s"), (end - start).alias("dt_s"), *counts).select(*SAMPLE_COLUMNS)
-
-
-def _tuples_between(name: str, from_s: Column, to_s: Column) -> Column:
-    """Return whole tuples between two moments of a sample: differences of rounded-down sums, so they add up."""
-    # Multiplied before it is divided: a third of 3000 tuples is 1000 of them, not 999.
-    sums = [f.floor(f.col(name) * moment / f.col("dt_s") + SHORTEST_S) for moment in (from_s, to_s)]
-    return sums[1] - sums[0]
 
 
 def worker_lines(samples: DataFrame) -> DataFrame:
@@ -91,43 +88,23 @@ def worker_lines(samples: DataFrame) -> DataFrame:
         .agg(tasks.alias("entries"))
         .withColumn("seq", f.row_number().over(Window.partitionBy("run", "machine", "port").orderBy("t_s")) - 1)
     )
-    return lines.select("run", worker.alias("worker"), "t_s", f.to_json(_worker_line(), {"ignoreNullFields": "true"})
-                          .alias("value"))  # fmt: skip
-
-
-def _worker_line() -> Column:
     spouts = f.filter("entries", lambda entry: entry["spout"])
+    line = f.struct(
+        f.lit(1).alias("v"), f.col("t_s").alias("t"), "dt_s", "machine", "port", f.lit(0).alias("pid"), "seq",
+        # Nulls, never zeros, for data that foreign logs lack.
+        _columns("entries", ("task", "component", *SAMPLE_COUNTS), ("execute_ms", "process_ms", "queue"))
+        .alias("tasks"),
+        f.when(f.size(spouts) > 0, _columns(spouts, ("task", "emitted"), ("due", "behind_ms"))).alias("spouts"),
+    )  # fmt: skip
+    text = f.to_json(line, {"ignoreNullFields": "true"})
+    return lines.select("run", worker.alias("worker"), "t_s", text.alias("value"))
+
+
+def _columns(entries: Column | str, names: Sequence[str], missing: Sequence[str]) -> Column:
     return f.struct(
-        f.lit(1).alias("v"),
-        f.col("t_s").alias("t"),
-        "dt_s",
-        "machine",
-        "port",
-        f.lit(0).alias("pid"),
-        "seq",
-        f.struct(
-            *[_entry_column("entries", name, name) for name in ("task", "component", *SAMPLE_COUNTS)],
-            *[_null_column("entries", name) for name in ("execute_ms", "process_ms", "queue")],
-        ).alias("tasks"),
-        f.when(
-            f.size(spouts) > 0,
-            f.struct(
-                _entry_column(spouts, "task", "task"),
-                _null_column(spouts, "due"),
-                _entry_column(spouts, "emitted", "emitted"),
-                _null_column(spouts, "behind_ms"),
-            ),
-        ).alias("spouts"),
+        *[f.transform(entries, lambda entry, name=name: entry[name]).alias(name) for name in names],
+        *[f.transform(entries, lambda _: f.lit(None).cast("bigint")).alias(name) for name in missing],
     )
-
-
-def _entry_column(entries: Column | str, field: str, name: str) -> Column:
-    return f.transform(entries, lambda entry: entry[field]).alias(name)
-
-
-def _null_column(entries: Column | str, name: str) -> Column:
-    """Return a column of nulls, never zeros, for data that foreign logs lack."""
-    return f.transform(entries, lambda _: f.lit(None).cast("bigint")).alias(name)
 
 
 def run_components(samples: DataFrame) -> DataFrame:
@@ -161,20 +138,15 @@ def write_series(
     spark: SparkSession, format: str, reader: LogReader, sources: Sequence[LogSource], experiment_dir: Path, stamp: str
 ) -> Path:
     """Read the files into a new series of `experiment_dir`; nothing is left behind if that fails."""
-    root = _new_folder(experiment_dir, stamp, sources)
+    text = "\n".join(f"{source.file} {source.options.model_dump_json()}" for source in sources)
+    digest = hashlib.sha256(f"{text}\n{time.time_ns()}".encode()).hexdigest()[:8]
+    root = experiment_dir / f"{stamp}-{digest}"
+    (root / STAGING).mkdir(parents=True)
     try:
         _write_folder(spark, format, reader, sources, SeriesPaths(root))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
-    return root
-
-
-def _new_folder(experiment_dir: Path, stamp: str, sources: Sequence[LogSource]) -> Path:
-    text = "\n".join(f"{source.file} {source.options.model_dump_json()}" for source in sources)
-    digest = hashlib.sha256(f"{text}\n{time.time_ns()}".encode()).hexdigest()[:8]
-    root = experiment_dir / f"{stamp}-{digest}"
-    (root / STAGING).mkdir(parents=True)
     return root
 
 
@@ -186,22 +158,42 @@ def _write_folder(
     line_counts = contract.count_lines(lines_parsed, format, reader)
     facts = reader.runs(lines_parsed, sources)
     read = _store(reader.samples(lines_parsed, sources), staging / "samples")
-    run_samples_by_name = _runs_with_samples(read, facts)
-    written_lines = worker_lines(cut_at_windows(read, _run_bounds(spark, run_samples_by_name)))
-    _write_lines(
-        written_lines.unionByName(_damaged_lines(lines_parsed, reader, sources, run_samples_by_name)),
-        staging / "workers",
+    runs = _runs_with_samples(read, facts)
+    # `zero_s`: where the analysis will lay the edge of a window (analysis.metrics.throughput.zeros).
+    bounds = [(name, run.started_s, run.ended_s, run.started_s if run.facts.scaled_at_s is None
+               else run.facts.scaled_at_s) for name, run in runs.items()]  # fmt: skip
+    columns = "run string, started_s double, ended_s double, zero_s double"
+    lines = worker_lines(cut_at_windows(read, small_tables.frame_of_rows(spark, bounds, columns)))
+    (
+        lines.unionByName(_damaged_lines(lines_parsed, reader, sources, runs))
+        .repartition("run", "worker")
+        .sortWithinPartitions("run", "worker", "t_s")
+        .select("run", "worker", "value")
+        .write.partitionBy("run", "worker")
+        .text(str(staging / "workers"))
     )
-    _rename_parts(staging / "workers", paths)
-    for run_samples in run_samples_by_name.values():
-        _write_run(
-            paths.run(run_samples.facts.run),
-            run_samples,
-            _source_record(format, sources, line_counts),
-            paths.root.name,
-            experiment_of(paths.root),
-        )
-    _write_series_json(paths, format, sorted(run_samples_by_name))
+    for part in sorted((staging / "workers").glob("run=*/worker=*/part-*")):
+        name, worker = (folder.name.partition("=")[2] for folder in (part.parent.parent, part.parent))
+        target = paths.run(name).create().workers / f"{worker}.jsonl"
+        if target.exists():
+            target = target.with_name(f"{worker}.{part.name.split('-')[1]}.jsonl")
+        part.rename(target)
+    files = [
+        {"file": source.file.name, "lines": line_counts[str(source.file)][0],
+         "damaged": line_counts[str(source.file)][1]} | source.options.model_dump(mode="json", exclude_none=True)
+        for source in sources
+    ]  # fmt: skip
+    read_lines, damaged_lines = (sum(numbers) for numbers in zip(*line_counts.values(), strict=True))
+    record = {  # the same for all runs of the series
+        "harness_facts": {"read_from": format, "lines_read": read_lines, "lines_damaged": damaged_lines},
+        "spec": {"read": {"format": format, "files": files}},
+    }
+    for run in runs.values():
+        _write_run(paths, run, record)
+    write_json_atomic(paths.series_json, {
+        "v": 1, "series_id": paths.root.name, "experiment": experiment_of(paths.root), "spec": {"read_from": format},
+        "runs": sorted(runs), "opened_s": time.time(), "resumed": False, "git_commit": None, "git_dirty": None,
+    })  # fmt: skip
     shutil.rmtree(staging)
 
 
@@ -226,43 +218,24 @@ def _runs_with_samples(read: DataFrame, facts: Mapping[str, RunFacts]) -> dict[s
             "tasks (of Storm from 2.3 on with topology.enable.v2.metrics.tick: true)"
         )
     result = {
-        run: RunSamples(run_samples, tuple(components[run]), spans[run].started_s, spans[run].ended_s)
-        for run, run_samples in facts.items()
+        run: RunSamples(of_run, tuple(components[run]), spans[run].started_s, spans[run].ended_s)
+        for run, of_run in facts.items()
     }
-    for run_samples in result.values():
-        _check_run(run_samples)
+    for run, each in result.items():
+        event_s, names = each.facts.scaled_at_s, [row.component for row in each.components]
+        if event_s is not None and not each.started_s < event_s < each.ended_s:
+            raise ConfigurationError(
+                f"run {run!r}: the scale event is at {event_s:.0f}, but the log goes from {each.started_s:.0f} to "
+                f"{each.ended_s:.0f} (epoch seconds); mend scaled_at"
+            )
+        for name in sorted(set(each.facts.sinks or ()) - set(names)):
+            raise ConfigurationError(f"run {run!r}: sinks names {name!r}; in the log are {', '.join(names)}")
+        if not sinks_of(each):
+            raise ConfigurationError(
+                f"run {run!r}: no component executes without emitting, so no sink is known; name them in `sinks`, of "
+                f"{', '.join(names)}"
+            )
     return result
-
-
-def _run_bounds(spark: SparkSession, found: Mapping[str, RunSamples]) -> DataFrame:
-    """Return `zero_s`: where the analysis will lay the edge of a window (analysis.metrics.throughput.zeros)."""
-    rows = [
-        (
-            run,
-            run_samples.started_s,
-            run_samples.ended_s,
-            run_samples.started_s if run_samples.facts.scaled_at_s is None else run_samples.facts.scaled_at_s,
-        )
-        for run, run_samples in found.items()
-    ]
-    return small_tables.frame_of_rows(spark, rows, "run string, started_s double, ended_s double, zero_s double")
-
-
-def _check_run(found: RunSamples) -> None:
-    run, event_s = found.facts.run, found.facts.scaled_at_s
-    if event_s is not None and not found.started_s < event_s < found.ended_s:
-        raise ConfigurationError(
-            f"run {run!r}: the scale event is at {event_s:.0f}, but the log goes from {found.started_s:.0f} to "
-            f"{found.ended_s:.0f} (epoch seconds); mend scaled_at"
-        )
-    names = [row.component for row in found.components]
-    for name in sorted(set(found.facts.sinks or ()) - set(names)):
-        raise ConfigurationError(f"run {run!r}: sinks names {name!r}; in the log are {', '.join(names)}")
-    if not sinks_of(found):
-        raise ConfigurationError(
-            f"run {run!r}: no component executes without emitting, so no sink is known; name them in `sinks`, of "
-            f"{', '.join(names)}"
-        )
 
 
 def sinks_of(found: RunSamples) -> set[str]:
@@ -296,72 +269,27 @@ def _damaged_lines(
     )
 
 
-def _write_lines(worker_lines: DataFrame, target: Path) -> None:
-    (
-        worker_lines.repartition("run", "worker")
-        .sortWithinPartitions("run", "worker", "t_s")
-        .select("run", "worker", "value")
-        .write.partitionBy("run", "worker")
-        .text(str(target))
-    )
-
-
-def _rename_parts(written: Path, paths: SeriesPaths) -> None:
-    """Rename `run=R/worker=W/part-*` to `runs/R/workers/W.jsonl`, without reading it."""
-    for part in sorted(written.glob("run=*/worker=*/part-*")):
-        run, worker = (folder.name.partition("=")[2] for folder in (part.parent.parent, part.parent))
-        target = paths.run(run).create().workers / f"{worker}.jsonl"
-        if target.exists():
-            target = target.with_name(f"{worker}.{part.name.split('-')[1]}.jsonl")
-        part.rename(target)
-
-
 # --- the files about a run -------------------------------------------------------------------------------------------
 
 
-def _source_record(format: str, sources: Sequence[LogSource], counted: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """Return the source of the runs: the same for all runs of the series."""
-    return {
-        "harness_facts": {
-            "read_from": format,
-            "lines_read": sum(total for total, _ in counted.values()),
-            "lines_damaged": sum(bad_lines for _, bad_lines in counted.values()),
-        },
-        "spec": {"read": {"format": format, "files": [
-            {"file": source.file.name, "lines": counted[str(source.file)][0],
-             "damaged": counted[str(source.file)][1]} | source.options.model_dump(mode="json", exclude_none=True)
-            for source in sources
-        ]}},
-    }  # fmt: skip
-
-
-def _write_run(run: RunPaths, found: RunSamples, record: Mapping[str, Any], series_id: str, experiment: str) -> None:
+def _write_run(paths: SeriesPaths, found: RunSamples, record: Mapping[str, Any]) -> None:
     facts, sinks = found.facts, sinks_of(found)
-    run.create()
+    run = paths.run(facts.run).create()
+    components = [
+        {"name": row.component, "kind": "spout" if row.spout else "bolt", "tasks": list(row.tasks), "executors": None,
+         "sink": row.component in sinks}
+        for row in found.components
+    ]  # fmt: skip
     append_event(run, found.started_s, "run_started")
     if facts.scaled_at_s is not None:
         append_event(run, facts.scaled_at_s, "scale_requested", event_id="e1", event=facts.scale_event)
     write_json_atomic(run.run_json, {
-        "v": 1, "run_id": facts.run, "series_id": series_id, "experiment": experiment, "block": facts.repetition,
-        "repetition": facts.repetition, "order": None, "seed": None,
+        "v": 1, "run_id": facts.run, "series_id": paths.root.name, "experiment": experiment_of(paths.root),
+        "block": facts.repetition, "repetition": facts.repetition, "order": None, "seed": None,
         "variant": {"name": facts.variant, "policy": None, "parameters": {}},
         "status": "complete", "failure": None, "started_s": found.started_s, "ended_s": found.ended_s, "phases": [],
-        "topology": {"name": facts.topology, "workers": None,
-                     "components": [_component_record(row, row.component in sinks) for row in found.components],
-                     # With edges the analysis would count waiting tuples as lost, because queues are unknown.
-                     "edges": []},
+        # With edges the analysis would count waiting tuples as lost, because queues are unknown.
+        "topology": {"name": facts.topology, "workers": None, "components": components, "edges": []},
         "git_commit": None, "git_dirty": None, "versions": {}, "machines": {}, "clock_offset_ms": {},
         **record,
-    })  # fmt: skip
-
-
-def _component_record(row: Row, sink: bool) -> dict[str, Any]:
-    kind = "spout" if row.spout else "bolt"
-    return {"name": row.component, "kind": kind, "tasks": list(row.tasks), "executors": None, "sink": sink}
-
-
-def _write_series_json(paths: SeriesPaths, format: str, runs: Sequence[str]) -> None:
-    write_json_atomic(paths.series_json, {
-        "v": 1, "series_id": paths.root.name, "experiment": experiment_of(paths.root), "spec": {"read_from": format},
-        "runs": list(runs), "opened_s": time.time(), "resumed": False, "git_commit": None, "git_dirty": None,
     })  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
-from pyspark.sql import Column, DataFrame, Row, Window, WindowSpec
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from analysis.ingest.readers.contract import LogReader, LogSource, ReaderOptions, RunFacts
@@ -50,48 +50,6 @@ def _options(source: LogSource) -> StelaStatisticsOptions:
 
 def runs(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str, RunFacts]:
     """Return a run for each scheduler and topology; repetitions are numbered in the order of the topologies' ids."""
-    _refuse_repeated_seconds(parsed)
-    rows = _with_run(parsed).groupBy("run", "scheduler", "topology").agg(f.min("file").alias("file")).collect()
-    options = {str(source.file): _options(source) for source in sources}
-    _refuse_unknown_schedulers(options, {row.scheduler for row in rows})
-    names = {name_and_start(row.topology)[0] for row in rows}
-    counts: dict[tuple[str, str], int] = defaultdict(int)
-    result = {}
-    for row in sorted(rows, key=lambda row: (name_and_start(row.topology)[1], row.run)):
-        name, _ = name_and_start(row.topology)
-        counts[row.scheduler, name] += 1
-        result[row.run] = _facts(row, options[row.file], counts[row.scheduler, name], len(names) > 1)
-    return result
-
-
-def run_of_file(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str, str]:
-    """Return the first run of every file."""
-    del sources
-    rows = _with_run(parsed).groupBy("file").agg(f.min("run").alias("run")).collect()
-    return {row.file: row.run for row in rows}
-
-
-def _facts(row: Row, options: StelaStatisticsOptions, repetition: int, several: bool) -> RunFacts:
-    scheduler, topology = row.scheduler, row.topology
-    name, start_s = name_and_start(topology)
-    times = options.scaled_at_s
-    seconds = times.get(scheduler) if isinstance(times, dict) else times
-    variant = options.variants.get(scheduler, scheduler)
-    return RunFacts(
-        row.run,
-        # Runs of one variant are pooled, but not those of different topologies.
-        f"{variant}, {name}" if several else variant,
-        repetition, name, None if seconds is None else start_s + seconds, options.scale_event,
-    )  # fmt: skip
-
-
-def name_and_start(topology: str) -> tuple[str, float]:
-    """Return name and submission of a topology id; without an epoch in it, seconds count from 0."""
-    match = re.match(LOG_TOPOLOGY, topology)
-    return (match.group(1), float(match.group(2))) if match else (topology, 0.0)
-
-
-def _refuse_repeated_seconds(parsed: DataFrame) -> None:
     twice = (
         _with_run(parsed)
         .groupBy("scheduler", "topology", "seconds")
@@ -102,17 +60,45 @@ def _refuse_repeated_seconds(parsed: DataFrame) -> None:
             f"{', '.join(row.files)}: second {row.seconds} of {row.topology} under {row.scheduler} stands there "
             f"{row.lines} times; a run has each second once: part the executions, or give another topology id to one"
         )
-
-
-def _refuse_unknown_schedulers(options: Mapping[str, StelaStatisticsOptions], schedulers: set[str]) -> None:
+    rows = _with_run(parsed).groupBy("run", "scheduler", "topology").agg(f.min("file").alias("file")).collect()
+    options = {str(source.file): _options(source) for source in sources}
+    schedulers = {row.scheduler for row in rows}
     for file, of_file in options.items():
-        times = of_file.scaled_at_s if isinstance(of_file.scaled_at_s, dict) else {}
-        for field, names in (("scaled_at_s", times), ("variants", of_file.variants)):
-            for scheduler in sorted(set(names) - schedulers):
+        by_scheduler = of_file.scaled_at_s if isinstance(of_file.scaled_at_s, dict) else {}
+        for field, given in (("scaled_at_s", by_scheduler), ("variants", of_file.variants)):
+            for scheduler in sorted(set(given) - schedulers):
+                names_in_logs = ", ".join(sorted(schedulers))
                 raise ConfigurationError(
-                    f"{file}: {field} names the scheduler {scheduler!r}; in the logs are"
-                    f" {', '.join(sorted(schedulers))}"
+                    f"{file}: {field} names the scheduler {scheduler!r}; in the logs are {names_in_logs}"
                 )
+    names = {name_and_start(row.topology)[0] for row in rows}
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    result = {}
+    for row in sorted(rows, key=lambda row: (name_and_start(row.topology)[1], row.run)):
+        (name, start_s), of_file = name_and_start(row.topology), options[row.file]
+        counts[row.scheduler, name] += 1
+        times, variant = of_file.scaled_at_s, of_file.variants.get(row.scheduler, row.scheduler)
+        seconds = times.get(row.scheduler) if isinstance(times, dict) else times
+        result[row.run] = RunFacts(
+            row.run,
+            # Runs of one variant are pooled, but not those of different topologies.
+            f"{variant}, {name}" if len(names) > 1 else variant,
+            counts[row.scheduler, name], name, None if seconds is None else start_s + seconds, of_file.scale_event,
+        )  # fmt: skip
+    return result
+
+
+def run_of_file(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str, str]:
+    """Return the first run of every file."""
+    del sources
+    rows = _with_run(parsed).groupBy("file").agg(f.min("run").alias("run")).collect()
+    return {row.file: row.run for row in rows}
+
+
+def name_and_start(topology: str) -> tuple[str, float]:
+    """Return name and submission of a topology id; without an epoch in it, seconds count from 0."""
+    match = re.match(LOG_TOPOLOGY, topology)
+    return (match.group(1), float(match.group(2))) if match else (topology, 0.0)
 
 
 def _with_run(parsed: DataFrame) -> DataFrame:
@@ -137,30 +123,24 @@ def samples(parsed: DataFrame, sources: Sequence[LogSource]) -> DataFrame:
         f.array_join(names, "+").alias("component"), "topology",
         f.greatest(f.col("value").cast("double"), f.lit(0.0)).alias("value"), "interval_s", "per_s", "mean",
     )  # fmt: skip
-    timed = lines.select(*lines.columns, _width(Window.partitionBy("run").orderBy("seconds")).alias("dt_s"))
+    # The time since the line before; if that is missing or far off, one interval; never before second 0.
+    distance = f.col("seconds") - f.lag("seconds").over(Window.partitionBy("run").orderBy("seconds"))
+    is_near = f.abs(distance - f.col("interval_s")) <= JITTER * f.col("interval_s")
+    width = f.least(f.when(is_near, distance).otherwise(f.col("interval_s")), f.col("seconds"))
+    timed = lines.select(*lines.columns, width.alias("dt_s"))
+    epoch = f.regexp_extract("topology", LOG_TOPOLOGY, 2)
+    start = f.when(epoch != "", epoch.cast("double")).otherwise(0.0)
     sinks = f.when(f.col("mean"), f.size("names")).otherwise(1)
     tuples = f.col("value") * sinks * f.when(f.col("per_s"), f.col("dt_s")).otherwise(1.0)
     frame = timed.where(f.col("dt_s") > 0).select(
         "run", f.lit("imported").alias("machine"), f.lit(0).alias("port"),
         f.dense_rank().over(Window.partitionBy("run").orderBy("component")).alias("task"),
         "component", f.lit(False).alias("spout"),
-        (_start(f.col("topology")) + f.col("seconds")).alias("t_s"), "dt_s",
+        (start + f.col("seconds")).alias("t_s"), "dt_s",
         f.lit(None).cast("bigint").alias("emitted"), f.lit(None).cast("bigint").alias("transferred"),
         f.round(tuples).cast("bigint").alias("executed"),
     )  # fmt: skip
     return frame.select(*SAMPLE_COLUMNS)
-
-
-def _width(run: WindowSpec) -> Column:
-    """Return the time since the line before; if that is missing or far off, one interval; never before second 0."""
-    distance = f.col("seconds") - f.lag("seconds").over(run)
-    is_near = f.abs(distance - f.col("interval_s")) <= JITTER * f.col("interval_s")
-    return f.least(f.when(is_near, distance).otherwise(f.col("interval_s")), f.col("seconds"))
-
-
-def _start(topology: Column) -> Column:
-    epoch = f.regexp_extract(topology, LOG_TOPOLOGY, 2)
-    return f.when(epoch != "", epoch.cast("double")).otherwise(0.0)
 
 
 READER = LogReader(PATTERN, GROUPS, EXAMPLE, StelaStatisticsOptions, samples, runs, run_of_file)

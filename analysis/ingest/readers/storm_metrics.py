@@ -11,11 +11,10 @@ one: the count is the one without a decimal point. The cut part distinguishes st
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Literal
 
 from pydantic import AwareDatetime, Field
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from analysis.ingest.readers.contract import LogReader, LogSource, ReaderOptions, RunFacts
@@ -46,14 +45,11 @@ class StormMetricsOptions(ReaderOptions):
 
 def run_of(source: LogSource) -> str:
     """Return the run's id. All files of one topology are one run: each consumer task logs in its own worker."""
-    name = _options(source).run or _topology_id(source.file)
-    return name or re.sub(r"[^A-Za-z0-9._-]+", "_", source.file.name.split(".")[0])
-
-
-def _topology_id(file: Path) -> str | None:
-    parts = file.parts
+    parts = source.file.parts
     position = parts.index("workers-artifacts") + 1 if "workers-artifacts" in parts else len(parts)
-    return parts[position] if position < len(parts) - 1 else None
+    topology_id = parts[position] if position < len(parts) - 1 else None
+    name = _options(source).run or topology_id
+    return name or re.sub(r"[^A-Za-z0-9._-]+", "_", source.file.name.split(".")[0])
 
 
 def _options(source: LogSource) -> StormMetricsOptions:
@@ -66,7 +62,11 @@ def runs(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str, RunFac
     del parsed
     facts_by_run: dict[str, RunFacts] = {}
     for source in sources:
-        facts = _facts(source)
+        options, run, at = _options(source), run_of(source), _options(source).scaled_at
+        topology = options.topology or re.sub(r"-\d+-\d{9,11}$", "", run)
+        event_s = at.timestamp() if isinstance(at, datetime) else at
+        of_event = (event_s, options.scale_event, options.sinks)
+        facts = RunFacts(run, options.variant, options.repetition, topology, *of_event)
         if facts_by_run.setdefault(facts.run, facts) != facts:
             raise ConfigurationError(
                 f"{source.file}: belongs to run {facts.run!r} as another file does, but {facts} is said of it and "
@@ -80,18 +80,26 @@ def run_of_file(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str,
     return {str(source.file): run_of(source) for source in sources}
 
 
-def _facts(source: LogSource) -> RunFacts:
-    options, run = _options(source), run_of(source)
-    event_s = options.scaled_at.timestamp() if isinstance(options.scaled_at, datetime) else options.scaled_at
-    topology = options.topology or re.sub(r"-\d+-\d{9,11}$", "", run)
-    return RunFacts(run, options.variant, options.repetition, topology, event_s, options.scale_event, options.sinks)
-
-
 def samples(parsed: DataFrame, sources: Sequence[LogSource]) -> DataFrame:
     """Return one sample a task and report."""
+    rows = [(str(source.file), run_of(source), _options(source).interval_s) for source in sources]
+    runs_frame = small_tables.frame_of_rows(parsed.sparkSession, rows, "file string, run string, given_s double")
+    sums = [f.sum(f.when(f.col("kind") == kind, f.col("n"))).alias(kind) for kind in METRICS.values()]
+    reports = (
+        _tuple_counts(parsed)
+        .join(f.broadcast(runs_frame), "file", how="inner")
+        .groupBy("run", "given_s", "machine", "port", "task", "component", "t_s", "cumulative")
+        .agg(*sums)
+    )
+    before = f.lag("t_s").over(Window.partitionBy("run", "task").orderBy("t_s"))
+    intervals = (  # as given, else the commonest distance of a task's reports, else Storm's default
+        reports.select("run", "given_s", (f.col("t_s") - before).alias("distance_s"))
+        .groupBy("run")
+        .agg(f.max("given_s").alias("given_s"), f.mode("distance_s").alias("seen_s"))
+        .select("run", f.coalesce("given_s", "seen_s", f.lit(BUCKET_S)).alias("interval_s"))
+    )
     component = Window.partitionBy("run", "component")
-    reports = _reports(_tuple_counts(parsed), sources)
-    return _differences(reports, _intervals(reports)).select(
+    return _differences(reports, intervals).select(
         "run", "machine", "port", "task", "component",
         # A spout has no execute count; a bolt that never got a tuple emits nothing.
         (f.col("emitted").isNotNull() & ~f.bool_or(f.col("executed").isNotNull()).over(component)).alias("spout"),
@@ -104,44 +112,17 @@ def _tuple_counts(parsed: DataFrame) -> DataFrame:
     kind = f.coalesce(*[f.when(f.col("metric").startswith(name), kind) for name, kind in METRICS.items()])
     rest = f.regexp_replace("metric", "^__[a-z]+-count-?", "")
     is_map = f.col("value").startswith("{")
+    # 120 for `{bolt:default=120, bolt:__ack=3}`: Storm's own streams and components are left out.
+    numbers = f.regexp_extract_all("value", f.lit(r"[{ ](?!__)(?![^=,]*:__)[^=,{}]+=(\d+)(?=[,}])"), f.lit(1))
+    sum_of_map = f.aggregate(numbers, f.lit(0).cast("bigint"), lambda sum_, text: sum_ + text.cast("bigint"))
     integer = f.col("value").try_cast("bigint")
     is_system = f.col("component").startswith(SYSTEM_PREFIX) | rest.startswith(SYSTEM_PREFIX)
     count_lines = parsed.where(f.col("damaged").isNull() & kind.isNotNull() & ~is_system)
     return count_lines.where(is_map | (integer.isNotNull() & (rest != ""))).select(
         "file", f.col("t_s").cast("double").alias("t_s"), "machine", f.col("port").cast("int").alias("port"),
         f.col("task").cast("int").alias("task"), "component", kind.alias("kind"),
-        f.when(is_map, _sum_of_map()).otherwise(integer).alias("n"), (~is_map).alias("cumulative"),
+        f.when(is_map, sum_of_map).otherwise(integer).alias("n"), (~is_map).alias("cumulative"),
     )  # fmt: skip
-
-
-def _sum_of_map() -> Column:
-    """Return 120 for `{bolt:default=120, bolt:__ack=3}`: Storm's own streams and components are left out."""
-    numbers = f.regexp_extract_all("value", f.lit(r"[{ ](?!__)(?![^=,]*:__)[^=,{}]+=(\d+)(?=[,}])"), f.lit(1))
-    return f.aggregate(numbers, f.lit(0).cast("bigint"), lambda sum_, text: sum_ + text.cast("bigint"))
-
-
-def _reports(counted: DataFrame, sources: Sequence[LogSource]) -> DataFrame:
-    """Return one row a run, task and time, with its file's run and interval."""
-    rows = [(str(source.file), run_of(source), _options(source).interval_s) for source in sources]
-    runs_frame = small_tables.frame_of_rows(counted.sparkSession, rows, "file string, run string, given_s double")
-    sums = [f.sum(f.when(f.col("kind") == kind, f.col("n"))).alias(kind) for kind in METRICS.values()]
-    return (
-        counted.join(f.broadcast(runs_frame), "file", how="inner")
-        .groupBy("run", "given_s", "machine", "port", "task", "component", "t_s", "cumulative")
-        .agg(*sums)
-    )
-
-
-def _intervals(reports: DataFrame) -> DataFrame:
-    """Return `run`, `interval_s`: as given, else the commonest distance between a task's reports, else Storm's
-    default."""
-    before = f.lag("t_s").over(Window.partitionBy("run", "task").orderBy("t_s"))
-    return (
-        reports.select("run", "given_s", (f.col("t_s") - before).alias("distance_s"))
-        .groupBy("run")
-        .agg(f.max("given_s").alias("given_s"), f.mode("distance_s").alias("seen_s"))
-        .select("run", f.coalesce("given_s", "seen_s", f.lit(BUCKET_S)).alias("interval_s"))
-    )
 
 
 def _differences(reports: DataFrame, intervals: DataFrame) -> DataFrame:

@@ -10,9 +10,8 @@ from typing import Any
 
 from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import ScaleDecision
-from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, event_order
-from analysis.record.files import SeriesPaths
+from analysis.record.files import SeriesPaths, run_document, topology_document
 from analysis.record.small_tables import rows
 from analysis.report.figures import style
 from analysis.report.figures.series_data import order_variants
@@ -46,8 +45,8 @@ class DecisionRow:
 def collect(paths: SeriesPaths, topology: str | None = None) -> DecisionGraph | None:
     """Return the graph; None if no complete run knows its topology. `topology`: which one, if runs have several."""
     runs = [row for row in rows(paths, "runs") if row["status"] == "complete"]
-    documents = (event_timeline.run_document(paths.run(row["run_id"])) for row in runs)
-    records = [event_timeline.topology_document(document, topology) for document in documents]
+    documents = (run_document(paths.run(row["run_id"])) for row in runs)
+    records = [topology_document(document, topology) for document in documents]
     shape = next((record for record in records if record.get("components")), None)
     if shape is None:
         return None

@@ -12,10 +12,9 @@ from analysis.metrics.definitions import DRAWN
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_order
-from analysis.record.files import SeriesPaths
+from analysis.record.files import SeriesPaths, is_unthrottled
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, by_run, cluster, rows
-from analysis.record.topology_file import is_unthrottled
 
 
 @dataclass(frozen=True)

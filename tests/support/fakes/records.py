@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.metrics.latency_histogram import bucket_of
 from scheduler_plugins.model import Component, Edge, Executor, Slot, Topology
+from scheduler_plugins.service.latency_buckets import bucket_of
 
 SPOUT, SINK = 1, 2  # the tasks of a topology
 

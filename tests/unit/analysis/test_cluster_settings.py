@@ -14,7 +14,6 @@ import pytest
 
 from analysis import session
 from analysis.errors import StorageConfigurationError, StorageError
-from analysis.ingest import avro_jar
 from analysis.storage import maven, spark_s3
 from barograph.settings import ROOT
 
@@ -87,11 +86,6 @@ def test_a_master_of_no_known_form(master: str) -> None:
         session.cluster_settings(master)
 
 
-def test_local_masters_are_local() -> None:
-    assert all(session.is_local(master) for master in ("local", "local[*]", "local[2]"))
-    assert not session.is_local("spark://localhost:7077")
-
-
 def test_nothing_of_ours_runs_on_executors() -> None:
     """docs/operations.md promises that workers need neither our code nor our Python."""
     used = {
@@ -133,7 +127,7 @@ def maven_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     mvn.write_text(
         f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n'
         'for last; do :; done; folder=${last#-DoutputDirectory=}; mkdir -p "$folder"\n'
-        f'echo > "$folder/{avro_jar.NAME}.jar"\n'
+        f'echo > "$folder/{maven.AVRO_NAME}.jar"\n'
     )
     mvn.chmod(0o755)
     (programs / "java").symlink_to(mvn)
@@ -143,8 +137,8 @@ def maven_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_jar_of_other_bytes_is_not_used(tmp_path: Path, maven_calls: Path) -> None:
-    with pytest.raises(StorageError, match=f"but {avro_jar.SHA_256} is wanted"):
-        avro_jar.jar(tmp_path / "cache", lambda _: None)
+    with pytest.raises(StorageError, match=f"but {maven.AVRO_SHA_256} is wanted"):
+        maven.avro_jar(tmp_path / "cache", lambda _: None)
     assert [each.name for each in (tmp_path / "cache").iterdir()] == [".jars.lock"]
     assert "--strict-checksums" in maven_calls.read_text()
 
@@ -191,19 +185,19 @@ def test_without_maven_one_jar_comes_from_central(
     jar = central / "org/apache/spark/spark-avro_2.13/4.1.1/spark-avro_2.13-4.1.1.jar"
     jar.parent.mkdir(parents=True)
     jar.write_bytes(content := b"a jar" * 100_000)
-    with pytest.raises(StorageError, match=f"but {avro_jar.SHA_256} is wanted"):
-        avro_jar.jar(tmp_path / "cache", lambda _: None)
-    monkeypatch.setattr(avro_jar, "SHA_256", hashlib.sha256(content).hexdigest())
-    assert avro_jar.jar(tmp_path / "cache", lambda _: None).read_bytes() == content
+    with pytest.raises(StorageError, match=f"but {maven.AVRO_SHA_256} is wanted"):
+        maven.avro_jar(tmp_path / "cache", lambda _: None)
+    monkeypatch.setattr(maven, "AVRO_SHA_256", hashlib.sha256(content).hexdigest())
+    assert maven.avro_jar(tmp_path / "cache", lambda _: None).read_bytes() == content
     jar.unlink()
-    avro_jar.jar(tmp_path / "cache", pytest.fail)
+    maven.avro_jar(tmp_path / "cache", pytest.fail)
 
 
 def test_what_central_does_not_give_is_named_and_leaves_nothing(tmp_path: Path, central: Path) -> None:
     with pytest.raises(
         StorageError, match=r"spark-avro_2.13-4.1.1.jar: HTTP Error 404: .*; is Maven Central reachable\?"
     ):
-        avro_jar.jar(tmp_path / "cache", lambda _: None)
+        maven.avro_jar(tmp_path / "cache", lambda _: None)
     assert [each.name for each in (tmp_path / "cache").iterdir()] == [".jars.lock"]
 
 
@@ -214,5 +208,5 @@ def test_jars_that_are_there_are_not_fetched(tmp_path: Path, monkeypatch: pytest
     (folder := tmp_path / f"s3a-{spark_s3.jars_digest()}").mkdir()
     (folder / "hadoop-aws.jar").touch()
     assert spark_s3.jars(tmp_path, pytest.fail) == (folder / "hadoop-aws.jar",)
-    (tmp_path / avro_jar.NAME).mkdir()
-    assert avro_jar.jar(tmp_path, pytest.fail) == tmp_path / avro_jar.NAME / f"{avro_jar.NAME}.jar"
+    (tmp_path / maven.AVRO_NAME).mkdir()
+    assert maven.avro_jar(tmp_path, pytest.fail) == tmp_path / maven.AVRO_NAME / f"{maven.AVRO_NAME}.jar"

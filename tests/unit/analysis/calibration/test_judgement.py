@@ -24,8 +24,8 @@ from analysis.calibration.judgement import (
     summaries,
     values_of,
 )
-from analysis.metrics.latency_histogram import bucket_of
 from analysis.record.files import SeriesPaths
+from scheduler_plugins.service.latency_buckets import bucket_of
 from tests.support.series_by_hand import write_table
 
 

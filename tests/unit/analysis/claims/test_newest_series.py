@@ -16,6 +16,7 @@ from analysis.record.files import SeriesPaths
 from analysis.report.headline import headline
 from barograph.errors import ConfigurationError
 from barograph.plan.experiment import load
+from tests.support.series_by_hand import add_rows, change_rows, write_table
 
 STAR, PAGE_LOAD, EVEN = "stela/star", "stela/page_load", "even_rebalance"
 
@@ -28,9 +29,6 @@ def write(
     experiment: str = STAR,
 ) -> Path:
     """A series with a throughput a run; `planned`: more runs than there are records of."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     paths = SeriesPaths(root / experiment / series_id)
     runs: list[dict[str, Any]] = []
     measured: list[dict[str, Any]] = []
@@ -41,11 +39,9 @@ def write(
                 "run_id": run_id, "series_id": series_id, "experiment": experiment, "variant": variant,
                 "policy": variant, "parameters": "{}", "status": "complete", "failure_message": None,
             })  # fmt: skip
-            row = {"run_id": run_id, "metric": "throughput_after", "value": value, "censored": False}
-            measured.append(row | {"event_id": "e1"})
-    for name, rows in (("runs", runs), ("measurements", measured)):
-        paths.table(name).mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(rows), paths.table(name) / "part.parquet")
+            measured.append({"run_id": run_id, "metric": "throughput_after", "value": value, "censored": False})
+    write_table(paths.root, "runs", runs)
+    write_table(paths.root, "measurements", measured)
     names = [run["run_id"] for run in runs] + [f"missing-r{number}" for number in range(planned)]
     paths.series_json.write_text(json.dumps({"v": 1, "experiment": experiment, "runs": names}))
     return paths.root
@@ -140,14 +136,8 @@ def test_series_of_one_experiment_are_pooled_block_by_block(tmp_path: Path) -> N
 
 def set_status(root: Path, run_ids: set[str], status: str, blame: str | None, message: str) -> None:
     """As these runs ended."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = SeriesPaths(root).table("runs") / "part.parquet"
     ended = {"status": status, "failure_blame": blame, "failure_message": message}
-    runs = pq.read_table(table).to_pylist()
-    rows = [run | (ended if run["run_id"] in run_ids else {"failure_blame": None}) for run in runs]
-    pq.write_table(pa.Table.from_pylist(rows), table)
+    change_rows(root, "runs", lambda run: run | (ended if run["run_id"] in run_ids else {"failure_blame": None}))
 
 
 def test_runs_that_do_not_count_are_named(tmp_path: Path) -> None:
@@ -181,14 +171,10 @@ def test_a_number_of_the_runs_that_are_left_says_how_many_failed(tmp_path: Path)
 def test_runs_in_which_stela_found_nothing_to_parallelise_count_as_all_others_do(tmp_path: Path) -> None:
     """Six blocks: in three new machines get what SP II-B gives them, and throughput grows by 65 %; in three they get
     nothing, and it stays. The mean of their logarithms is that of 1.65 ** 0.5."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     root = write(tmp_path, "s", {"stela": [165.0, 166.65, 163.35, 100.0, 101.0, 99.0], EVEN: [100.0, 101.0, 99.0] * 2})
-    table = SeriesPaths(root).table("measurements") / "part.parquet"
     over = [{"run_id": f"stela-r{number}", "metric": "instances_on_joined_over_expected", "censored": False,
              "event_id": "e1", "value": 0.0 if number <= 3 else -3.0} for number in range(1, 7)]  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(pq.read_table(table).to_pylist() + over), table)
+    add_rows(root, "measurements", over)
     rows = {row.claim.name: row for row in evaluate([root])}
     assert (rows["S03"].verdict, rows["S03"].runs, rows["S03"].blocks) == ("undecided", 6, 6)
     assert rows["S03"].measured == pytest.approx(100 * (1.65**0.5 - 1))
@@ -202,12 +188,8 @@ def test_runs_in_which_stela_found_nothing_to_parallelise_count_as_all_others_do
 
 def test_runs_without_a_policy_and_blocks_are_compared_in_their_order(tmp_path: Path) -> None:
     """Logs of others name no policy and have no blocks."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     root = write(tmp_path, "s", {"stela": [165.0, 166.65, 163.35], "even_rebalance": [100.0, 101.0, 99.0]})
-    table = SeriesPaths(root).table("runs") / "part.parquet"
-    pq.write_table(pa.Table.from_pylist([run | {"policy": None} for run in pq.read_table(table).to_pylist()]), table)
+    change_rows(root, "runs", lambda run: run | {"policy": None})
     row = {row.claim.name: row for row in evaluate([root])}["S03"]
     assert (row.runs, row.measured, row.direction) == (3, pytest.approx(65.0), "same")
 

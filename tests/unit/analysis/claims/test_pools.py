@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ from analysis.claims.ledger import evaluate, evaluate_newest, judge
 from analysis.claims.pools import kept_series, pools_of_claims
 from analysis.claims.rows import LedgerRow, RunValue, SeriesConditions
 from analysis.claims.statements import load_claims
-from analysis.record.files import SeriesPaths, write_json_atomic
+from analysis.record.files import write_json_atomic
 from analysis.report.ledger_table import ledger_row
 from barograph.plan.experiment import Experiment
 from tests.support.experiments import changed, variants_changed
+from tests.support.series_by_hand import change_rows
 from tests.unit.analysis.claims.test_newest_series import STAR, set_status, write
 
 FIRST, SECOND = "20261121-000000-a", "20261122-000000-b"
@@ -45,16 +45,6 @@ def keep_series(
 def add_to_runs(root: Path, **columns: Any) -> None:
     """To every run."""
     change_rows(root, "runs", lambda run: run | columns)
-
-
-def change_rows(root: Path, name: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Of a table; a row that becomes None goes."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = SeriesPaths(root).table(name) / "part.parquet"
-    changed = [new for row in pq.read_table(table).to_pylist() if (new := change(row)) is not None]
-    pq.write_table(pa.Table.from_pylist(changed), table)
 
 
 def drop_run(root: Path, run_id: str) -> None:
@@ -279,8 +269,6 @@ def test_tables_are_of_the_code_that_makes_them(tmp_path: Path, monkeypatch: pyt
     metrics = provenance.code_digests()
     assert empty["tables"] == report["tables"] != metrics["tables"]
     assert len({each["code"] for each in (empty, report, metrics)}) == 3
-    assert provenance.tables_code_of_series(tmp_path) is None
-    write_json_atomic(tmp_path / provenance.FILE, {"v": 1, "code": "of all"})
-    assert provenance.tables_code_of_series(tmp_path) == "of all"
+    assert provenance.digest_of_series(tmp_path, "tables") is None
     write_json_atomic(tmp_path / provenance.FILE, {"v": 1, **metrics})
-    assert provenance.tables_code_of_series(tmp_path) == metrics["tables"]
+    assert provenance.digest_of_series(tmp_path, "tables") == metrics["tables"]

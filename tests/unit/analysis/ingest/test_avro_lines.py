@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from analysis.ingest import tables
-from analysis.record import sample_views, worker_files
+from analysis.record import worker_files
 from analysis.record.worker_files import MARKER
 from tests.golden import records
 
@@ -132,7 +132,7 @@ def test_files_of_both_formats_lie_side_by_side(tmp_path: Path, spark: "SparkSes
     assert lines.count() == 200 and lines.where("damaged_text is null").count() == 200
     for name in ("task_samples", "sink_samples", "source_samples", "worker_samples"):
         one, other = (
-            sorted(map(repr, sample_views.view(lines.where(f"file = 'workers/{file.name}'"), name).collect()))
+            sorted(map(repr, tables.view(lines.where(f"file = 'workers/{file.name}'"), name).collect()))
             for file in (json_file, avro_file)
         )
         assert one == other and one

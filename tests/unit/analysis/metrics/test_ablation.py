@@ -47,12 +47,6 @@ def test_what_the_runs_stela_was_told_and_no_variant_is_about_holds_for_all(tmp_
     assert lines[0].answers == ("spout 1 → 2",)  # nothing is congested by that rule
 
 
-def test_a_log_without_observations_has_no_ablation(tmp_path: Path) -> None:
-    paths = series_of(tmp_path, {})
-    RunPaths(tmp_path / "runs" / "stela-r1").decisions.write_text('{"t": 1, "observation": {}, "decision": {}}\n')
-    assert scale_decisions.ablation_rows(paths) == []
-
-
 def test_what_cannot_be_read_of_a_log_is_left_out_and_told(tmp_path: Path) -> None:
     paths = series_of(tmp_path, {}, {})
     whole = scale_decisions.ablation_rows(paths)

@@ -42,10 +42,6 @@ def test_a_balance_that_falls_again_was_not_paid_by_then() -> None:
     assert paid([1000, 1000, 1000], [40_000, 200_000, 40_000]) == Payback(30.0, is_horizon=False)
 
 
-def test_who_saves_nothing_has_not_paid_when_the_watch_ends() -> None:
-    assert paid([0, 1000, 1000], [0, 100_000, 100_000]) == Payback(30.0, is_horizon=True)
-
-
 def test_what_neither_costs_nor_saves_has_no_time() -> None:
     """The same tuples and bytes as before: there is nothing to pay and nothing to pay it with. A lost tuple is owed for
     ever; so are more bytes."""
@@ -171,14 +167,6 @@ def test_a_window_in_which_a_machine_was_silent_has_no_bytes() -> None:
     sizes[-1]["silent"] = ["m2"]
     found = numbers_of(tables(event_throughput=rates, network_windows=sizes))
     assert "published_emitted_per_s" in found and "published_network_mb_per_s" not in found
-
-
-def test_of_a_machine_that_never_said_anything_no_sum_is_made() -> None:
-    """The most machines that any window has are not all: m2 is missing in each of them."""
-    rates, sizes = windows(KEY, {**CALM, **after(*[1000.0] * 18)}, {**DEAR, **after(*[1000.0] * 18)})
-    silent = [{**row, "machines": 1, "silent": ["m2"]} for row in sizes]
-    found = numbers_of(tables(event_throughput=rates, network_windows=silent))
-    assert not {"published_network_mb_per_s", "payback_s"} & found.keys()
 
 
 def test_a_machine_that_is_not_in_the_cluster_or_is_down_may_be_silent() -> None:

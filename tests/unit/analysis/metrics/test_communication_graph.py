@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.metrics import communication_graph
+from analysis.metrics import traffic
 from analysis.record.small_tables import frame_of_rows
 from barograph.errors import ConfigurationError
 
@@ -18,7 +18,7 @@ def test_directions_are_added_up_and_silent_tasks_stay(spark: "SparkSession") ->
     8 is of another run, and what task 3 sent it is no more its work than an edge."""
     sent = [(3, 5, 10), (5, 3, 4), (7, 3, 1), (5, 5, 2), (3, 8, 6)]
     tasks = [*(("r", "t", task) for task in (9, 7, 3, 5)), ("q", "t", 8)]
-    found = communication_graph.arrays(
+    found = traffic.arrays(
         frame_of_rows(spark, sent, "from int, to int, n bigint"),
         frame_of_rows(spark, tasks, "run_id string, topology string, task int"),
         ("r", "t"),
@@ -39,6 +39,6 @@ def test_a_part_that_the_run_does_not_have_is_refused_with_those_that_it_has(spa
     with pytest.raises(
         ConfigurationError, match=r"no part e3\.after; there are e2\.before, e2\.after, e10\.before, e10\.a"
     ):
-        communication_graph.in_part(intervals, intervals, intervals, ("e3", "after"), ("r", "t"))
+        traffic.in_part(intervals, intervals, intervals, ("e3", "after"), ("r", "t"))
     with pytest.raises(ConfigurationError, match=r"x/t has no part e2\.after; there are none"):
-        communication_graph.in_part(intervals, intervals, intervals, ("e2", "after"), ("x", "t"))
+        traffic.in_part(intervals, intervals, intervals, ("e2", "after"), ("x", "t"))

@@ -14,20 +14,6 @@ def windows(*rates: float) -> Windows:
     return Windows(tuple(10.0 * i for i in range(len(rates))), rates)
 
 
-def test_sp_ends_with_the_window_that_completes_two_excursions_on_either_side() -> None:
-    found = sp(windows(0, 50, 102, 98, 102, 98, 102), PostScale(100.0, 2.0))
-    assert found == Convergence(60.0, 70.0)
-
-
-def test_sp_wants_crossings_and_not_only_points_on_either_side() -> None:
-    assert sp(windows(102, 103, 98, 97, 98), PostScale(100.0, 2.0)).censored
-
-
-def test_sp_wants_a_deviation_of_at_most_five_percent() -> None:
-    assert sp(windows(120, 80, 120, 80, 120), PostScale(100.0, 20.0)).censored
-    assert not sp(windows(104, 96, 104, 96), PostScale(100.0, 4.0)).censored
-
-
 def test_st_counts_points_within_one_deviation_wherever_they_lie() -> None:
     found = st(windows(0, 101, 150, 102, 98, 40, 99), PostScale(100.0, 5.0))
     assert found == Convergence(70.0, 70.0)

@@ -1,17 +1,15 @@
 """What fell due while a spout had no process is due when it was, once; what nobody knows is null."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from analysis.ingest.tables import empty, worker_lines
-from analysis.metrics.emissions import emissions, gap_seconds
+from analysis.ingest.tables import empty
+from analysis.metrics.losses import emissions, gap_seconds
 from analysis.metrics.scale_events import SPANS
 from analysis.metrics.throughput import activity
-from analysis.record.sample_views import view
 from analysis.record.schemas import TABLES
 from analysis.record.small_tables import frame_of_rows
 
@@ -127,25 +125,3 @@ def test_a_spout_with_long_lines_is_gone_after_a_longer_time(spark: SparkSession
     ends = frame_of_rows(spark, [("r", "", "e1", 112.0, None, None, 100.0, last_s)], SPANS)
     spouts = table(spark, "spout_samples", *(second(100.0 + 10 * n, dt_s=10.0) for n in range(1, 4)))
     assert bool(gap_seconds(empty(spark, "gap_samples"), spouts, ends).collect()) == gaps
-
-
-def test_a_run_that_ends_with_its_spouts_leaves_no_gap(spark: SparkSession) -> None:
-    """Lines of throttled samplers end up to 8 s before the run does."""
-    assert found(spark, [*LINES[:11], second(111.4)], []) == {"before": (1140, 1200, 0, 0)}
-
-
-def test_lines_from_before_these_columns_say_nothing_of_it(spark: SparkSession, tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / "r" / "workers"
-    folder.mkdir(parents=True)
-    head = '{"v": 1, "t": 101.0, "dt_s": 1.0, "machine": "m1", "topology": "", "port": 6700, "pid": 1, "seq": 0, '
-    spouts = '"spouts": {"task": [1], "due": [60], "emitted": [50], "behind_ms": [4.0]'
-    uneven = ', "behind": [1, 2], "missed": [0], "late": [0]}}'
-    (folder / "m1-6700.jsonl").write_text(f"{head}{spouts}}}}}\n{head}{spouts}{uneven}\n")
-    lines = worker_lines(spark, [folder / "m1-6700.jsonl"])
-    assert [row.damaged_text for row in lines.collect()].count(None) == 1
-    samples, gaps = view(lines, "spout_samples"), view(lines, "gap_samples")
-    (row,) = samples.collect()
-    assert (row.due, row.emitted, row.behind_ms, row.behind, row.missed, row.late) == (60, 50, 4.0, None, None, None)
-    ends = frame_of_rows(spark, [("r", "", 101.0)], "run_id string, topology string, last_s double")
-    (sums,) = emissions(samples, gap_seconds(gaps, samples, ends), components(spark), spans(spark)).collect()
-    assert (sums.due, sums.emitted, sums.missed, sums.late) == (60, 50, None, None)

@@ -1,4 +1,4 @@
-"""Latency in windows, through Spark: the same buckets, clocks taken out, and lines of before the histograms."""
+"""Latency in windows, through Spark: the same buckets, and clocks taken out."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,11 @@ from pyspark.sql import functions as f
 
 from analysis.ingest import tables
 from analysis.metrics import latency
-from analysis.metrics.latency_histogram import bounds_us, bucket_of, merged, middle_ms, percentile_ms
-from analysis.record import sample_views
-from analysis.record.clock_offsets import CLOCKS, clock_lines
+from analysis.metrics.uncertainty import CLOCKS, clock_lines
 from analysis.record.small_tables import by_run, frame_of_rows
+from scheduler_plugins.service.latency_buckets import bounds_us, bucket_of, merged, middle_ms, percentile_ms
 
 pytestmark = pytest.mark.spark
-EDGES = json.loads((Path(__file__).parents[3] / "contract" / "latency_buckets.json").read_text())
 BEGIN_S = 1_763_700_000.0
 AXES = "run_id string, topology string, event_id string, zero_s double"
 SINKS = (
@@ -28,23 +26,13 @@ SINKS = (
 )
 
 
-def test_the_edges_of_buckets_are_those_of_the_contract(spark: SparkSession) -> None:
-    frame = frame_of_rows(spark, EDGES, "bucket int, first bigint, last bigint")
-    bounds = latency.bounds_us(f.col("bucket"))
-    found = frame.select(
-        "bucket", "first", "last", *bounds, latency.bucket_of(f.col("first")), latency.bucket_of(f.col("last"))
-    ).collect()
-    for bucket, first, last, first_found, last_found, of_first, of_last in found:
-        assert (first_found, last_found) == (first, last)
-        assert of_first == of_last == bucket
-
-
 def test_every_bucket_is_that_of_python(spark: SparkSession) -> None:
-    buckets = range(-2048, 2048)
-    rows = [(bucket, *bounds_us(bucket)) for bucket in buckets]
+    """Whose edges are those of the contract."""
+    rows = [(bucket, *bounds_us(bucket)) for bucket in range(-2048, 2048)]
     frame = frame_of_rows(spark, rows, "bucket int, first bigint, last bigint")
-    first, last = (latency.bucket_of(f.col(name)) for name in ("first", "last"))
-    assert frame.where((first != f.col("bucket")) | (last != f.col("bucket"))).count() == 0
+    of_edges = [latency.bucket_of(f.col(name)) for name in ("first", "last")]
+    for bucket, *found in frame.select("*", *latency.bounds_us(f.col("bucket")), *of_edges).collect():
+        assert found == [*bounds_us(bucket), *bounds_us(bucket), bucket, bucket]
 
 
 def sample(second: float, machine: str, source: str | None, *latencies_ms: float) -> tuple[Any, ...]:
@@ -83,9 +71,8 @@ CASES = {
     ),
     "not in the record": Case(MIXED, SAME),
     "not measured": Case(MIXED, {**SAME, "m2": (None, None)}),
-    "measured once": Case([sample(55, "m2", "m1", 50.0)], {"m1": (0.0, None), "m2": (None, 30.0)}),
+    "measured once": Case([sample(55, "m2", "m1", *[50.0] * 3)], {"m1": (0.0, None), "m2": (None, 30.0)}),
     "throttled": Case([(BEGIN_S + 53, 6.0, *sample(53, "m1", "m1", 30.0, 60.0, 90.0)[2:])], SAME),
-    "older": Case([(BEGIN_S + 55, 1.0, "m1", None, 10, 500.0, 90.0, None, None)], SAME),
 }
 Windows = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -120,7 +107,7 @@ def test_one_slow_sink_of_four_is_what_95_percent_of_all_tuples_wait_for(windows
     assert window["p95_ms"] == window["p99_ms"] == pytest.approx(5000, rel=1 / 128)
 
 
-@pytest.mark.parametrize("case", ["ahead at the sink", "ahead at the source", "on one machine"])
+@pytest.mark.parametrize("case", ["ahead at the sink", "ahead at the source", "on one machine", "measured once"])
 def test_what_two_clocks_differ_by_is_taken_out_of_latencies_between_them(windows: Windows, case: str) -> None:
     """m2 is 30 ms ahead of m1: from m1 to m2 a latency of 20 ms reads 50, back it reads -10, which is no 0."""
     (window,) = windows[case]
@@ -155,14 +142,6 @@ def test_the_clock_of_a_machine_counts_from_when_it_was_asked(windows: Windows) 
     assert [row["mean_ms"] for row in windows["added from the start"]] == pytest.approx([80])
 
 
-def test_percentiles_of_windows_are_those_of_their_histograms(windows: Windows) -> None:
-    for window in (row for case in windows.values() for row in case if row["buckets"]):
-        counts = dict(zip(window["buckets"], window["counts"], strict=True))
-        assert list(counts) == sorted(counts) and window["n"] == pytest.approx(sum(counts.values()))
-        for name, share in latency.PERCENTILES.items():
-            assert window[name] == percentile_ms(counts, share)
-
-
 SHARES = ([1.0] * 100, [50.0, 45.0, 5.0], [94.999, 0.001, 5.0], [1 / 3] * 60, [7.0])
 
 
@@ -178,19 +157,16 @@ def test_percentiles_in_spark_are_those_of_python(spark: SparkSession) -> None:
 
 def test_of_a_part_all_tuples_of_its_windows_count(spark: SparkSession) -> None:
     windows = [("r", "", "e1", at, 4.0, [1, 200 + int(at)], [3.0, 1.0]) for at in (-10.0, 0.0, 10.0, 20.0)]
-    older = [("o", "", "e1", 10.0, 4.0, None, None)]
     found = latency.of_intervals(
-        frame_of_rows(spark, [*windows, *older],
+        frame_of_rows(spark, windows,
                       "run_id string, topology string, event_id string, window_s double, n double, "
                       "buckets array<int>, counts array<double>"),
-        frame_of_rows(spark, [(run, "", "e1", "after", 0.0, 20.0) for run in "ro"],
+        frame_of_rows(spark, [(run, "", "e1", "after", 0.0, 20.0) for run in "r"],
                       "run_id string, topology string, event_id string, phase string, start_s double, end_s double"),
     ).collect()  # fmt: skip
-    rows = {row.run_id: row for row in found}
     counts = merged((row[5], row[6]) for row in windows if 0 <= row[3] < 20)
-    assert (rows["r"].phase, rows["r"].n, rows["o"].n) == ("after", 8, 4)
-    assert (rows["r"].p50_ms, rows["r"].p95_ms) == (percentile_ms(counts, 0.5), percentile_ms(counts, 0.95))
-    assert rows["o"].p95_ms is None
+    ((phase, n, p50_ms, p95_ms),) = ((row.phase, row.n, row.p50_ms, row.p95_ms) for row in found)
+    assert (phase, n, p50_ms, p95_ms) == ("after", 8, percentile_ms(counts, 0.5), percentile_ms(counts, 0.95))
 
 
 def test_a_latency_without_its_clocks_is_within_half_a_bucket_twice(spark: SparkSession) -> None:
@@ -203,20 +179,8 @@ def test_a_latency_without_its_clocks_is_within_half_a_bucket_twice(spark: Spark
         assert abs(1000 * middle_ms(bucket) - us) <= (us + 1000 * shift_ms) / 128 + us / 128 + 1
 
 
-def test_an_offset_that_was_measured_once_stands_for_the_whole_run(windows: Windows) -> None:
-    (window,) = windows["measured once"]
-    assert window["mean_ms"] == pytest.approx(20) and window["corrected"] == 1
-
-
-def test_lines_of_before_the_histograms_have_no_percentile(windows: Windows) -> None:
-    (window,) = windows["older"]
-    assert (window["n"], window["mean_ms"], window["max_ms"]) == (10, 50, 90)
-    assert window["p95_ms"] is None and window["buckets"] is None
-
-
 COUNTED = {"task": [3], "n": [2], "sum_ms": [9.0], "max_ms": [5.0]}
 INTACT: Mapping[str, dict[str, Any]] = {
-    "older": {"p50_ms": [4.0], "p95_ms": [5.0], "p99_ms": [5.0]},
     "ours": {"source_machine": ["m2"], "buckets": [[4, 5]], "counts": [[1, 1]]},
     "foreign": {"source_machine": [None], "buckets": [[5]], "counts": [[2]]},
 }
@@ -227,16 +191,16 @@ DAMAGED: Mapping[str, dict[str, Any]] = {
 }
 
 
-def test_lines_with_and_without_histograms_are_read(tmp_path: Path, spark: SparkSession) -> None:
+def test_lines_with_uneven_histograms_are_damaged(tmp_path: Path, spark: SparkSession) -> None:
     for name, sinks in (INTACT | DAMAGED).items():
         file = tmp_path / "runs" / name / "workers" / "m1-6700.jsonl"
         file.parent.mkdir(parents=True)
         line = {"v": 1, "t": BEGIN_S, "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "topology": "s", "seq": 0}
         file.write_text(json.dumps(line | {"sinks": COUNTED | sinks}) + "\n")
     lines = tables.worker_lines(spark, sorted(tmp_path.rglob("*.jsonl")))
-    found = {row["run_id"]: row.asDict() for row in sample_views.view(lines, "sink_samples").collect()}
+    found = {row["run_id"]: row.asDict() for row in tables.view(lines, "sink_samples").collect()}
     assert set(found) == set(INTACT)
-    assert {name: row["buckets"] for name, row in found.items()} == {"older": None, "ours": [4, 5], "foreign": [5]}
+    assert {name: row["buckets"] for name, row in found.items()} == {"ours": [4, 5], "foreign": [5]}
 
 
 def test_a_machine_that_left_and_came_back_is_asked_in_the_end_again() -> None:

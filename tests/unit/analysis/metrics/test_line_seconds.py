@@ -11,27 +11,37 @@ from analysis.metrics.placement import first_sample_of_tasks, process_starts
 from analysis.metrics.throughput import observation_times
 
 pytestmark = pytest.mark.spark
-SAMPLE = "run_id string, topology string, t_s double, dt_s double, executed bigint, queue double"
 ZERO = 1000.4  # no full second: lines end at these
+TYPES = {
+    **dict.fromkeys(("run_id", "topology", "event_id", "phase", "machine", "interface"), "string"),
+    **dict.fromkeys(("executed", "rx_bytes", "tx_bytes", "memory_bytes"), "bigint"),
+    **dict.fromkeys(("port", "pid", "seq", "task"), "int"), "joins_at_scale": "boolean",
+}  # fmt: skip
+AXIS = "run_id topology event_id zero_s"
+LOAD = "run_id topology t_s dt_s machine cpu_cores cpu_quota_cores throttled_ms steal_percent memory_bytes"
+BYTES = "run_id topology t_s dt_s machine interface rx_bytes tx_bytes"
+PART = "run_id topology event_id phase start_s end_s"
+
+
+def frame(spark: SparkSession, columns: str, *rows: tuple[Any, ...]) -> DataFrame:
+    """Numbers are double unless `TYPES` says more."""
+    return spark.createDataFrame(rows, ", ".join(f"{name} {TYPES.get(name, 'double')}" for name in columns.split()))
 
 
 def samples(spark: SparkSession, *lines: tuple[float, float, int | None]) -> DataFrame:
-    return spark.createDataFrame([("r", "", t_s, dt_s, executed, 4.0) for t_s, dt_s, executed in lines], SAMPLE)
+    rows = [("r", "", t_s, dt_s, executed, 4.0) for t_s, dt_s, executed in lines]
+    return frame(spark, "run_id topology t_s dt_s executed queue", *rows)
 
 
 def windows(spark: SparkSession, *lines: tuple[float, float, int | None]) -> list[tuple[Any, ...]]:
-    axes = spark.createDataFrame(
-        [("r", "", "e1", ZERO)], "run_id string, topology string, event_id string, zero_s double"
-    )
+    axes = frame(spark, AXIS, ("r", "", "e1", ZERO))
     found = in_windows(samples(spark, *lines), axes, ["executed"]).orderBy("window_s", "t_s").collect()
     return [(row.window_s, round(row.dt_s, 6), row.executed) for row in found]
 
 
 def phases(spark: SparkSession, *lines: tuple[float, float, int | None]) -> list[tuple[Any, ...]]:
-    spans = spark.createDataFrame(
-        [("r", "", "e1", ZERO, None, 1020.4), ("r", "", "e2", 1020.4, ZERO, None)],
-        "run_id string, topology string, event_id string, zero_s double, from_s double, until_s double",
-    )
+    rows = [("r", "", "e1", ZERO, None, 1020.4), ("r", "", "e2", 1020.4, ZERO, None)]
+    spans = frame(spark, f"{AXIS} from_s until_s", *rows)
     found = in_phases(samples(spark, *lines), spans, ["executed"]).orderBy("event_id", "phase", "t_s").collect()
     return [(row.event_id, row.phase, round(row.dt_s, 6), row.executed) for row in found]
 
@@ -71,13 +81,8 @@ def test_a_line_across_a_zero_is_on_both_sides_by_its_seconds(spark: SparkSessio
 
 def test_means_over_windows_are_over_time(spark: SparkSession) -> None:
     lines = [("r", "", 1004.0, 1.0, "m1", 0.1, 0.5, 100), ("r", "", 1013.0, 7.0, "m1", 0.3, 0.5, 200)]
-    machines = spark.createDataFrame(
-        lines,
-        "run_id string, topology string, t_s double, dt_s double, machine string, cpu_cores double,"
-        " cpu_quota_cores double,"
-        " memory_bytes bigint",
-    )
-    zeros = spark.createDataFrame([("r", "", ZERO)], "run_id string, topology string, zero_s double")
+    machines = frame(spark, "run_id topology t_s dt_s machine cpu_cores cpu_quota_cores memory_bytes", *lines)
+    zeros = frame(spark, "run_id topology zero_s", ("r", "", ZERO))
     found = cpu_windows(machines, zeros).orderBy("window_s").collect()
     assert [(row.window_s, round(row.utilisation_mean, 6), row.memory_bytes_mean) for row in found] == [
         (0.0, 0.52, 180.0), (10.0, 0.6, 200.0),
@@ -88,21 +93,12 @@ def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) ->
     lines = [("r", "", 1001.0, 1.0, "m1", 0.2, 1.0, 0.0, 0.0, 100),
              ("r", "", 1009.0, 8.0, "m1", 1.0, 1.0, 0.0, 5.0, 200),
              ("r", "", 1010.0, 1.0, "m1", 0.2, 1.0, 0.0, None, 100)]  # fmt: skip
-    samples = spark.createDataFrame(
-        lines,
-        "run_id string, topology string, t_s double, dt_s double, machine string, cpu_cores double,"
-        " cpu_quota_cores double,"
-        " throttled_ms double, steal_percent double, memory_bytes bigint",
+    machines = frame(spark, "run_id machine joins_at_scale", ("r", "m1", False))
+    intervals, axes = (
+        frame(spark, PART, ("r", "", "e1", "after", 0.0, 20.0)),
+        frame(spark, AXIS, ("r", "", "e1", 1000.0)),
     )
-    machines = spark.createDataFrame([("r", "m1", False)], "run_id string, machine string, joins_at_scale boolean")
-    intervals = spark.createDataFrame(
-        [("r", "", "e1", "after", 0.0, 20.0)],
-        "run_id string, topology string, event_id string, phase string, start_s double, end_s double",
-    )
-    axes = spark.createDataFrame(
-        [("r", "", "e1", 1000.0)], "run_id string, topology string, event_id string, zero_s double"
-    )
-    (row,) = cpu(samples, machines, intervals, axes).collect()
+    (row,) = cpu(frame(spark, LOAD, *lines), machines, intervals, axes).collect()
     assert (round(row.utilisation_mean, 6), row.utilisation_p50, row.memory_bytes_mean) == (0.84, 1.0, 180.0)
     assert row.samples == 10, "seconds"
     assert row.steal_percent_mean == pytest.approx(40 / 9), "over the seconds of which it is known"
@@ -110,44 +106,31 @@ def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) ->
 
 def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(spark: SparkSession) -> None:
     """16 to 24 s: half of it is in the part until 20 s and half in the next one, which had all of it by its middle."""
-    columns = "run_id string, topology string, t_s double, dt_s double, machine string, "
     lines = [
         ("r", "", 1016.0, 1.0, "m1", 0.0, 1.0, 0.0, 0.0, 100),
         ("r", "", 1024.0, 8.0, "m1", 1.0, 1.0, 800.0, 0.0, 200),
     ]
-    samples = spark.createDataFrame(
-        lines,
-        columns + "cpu_cores double, cpu_quota_cores double, throttled_ms double, steal_percent double,"
-        " memory_bytes bigint",
+    machines, axes = (
+        frame(spark, "run_id machine joins_at_scale", ("r", "m1", False)),
+        frame(spark, AXIS, ("r", "", "e1", 1000.0)),
     )
-    machines = spark.createDataFrame([("r", "m1", False)], "run_id string, machine string, joins_at_scale boolean")
-    intervals = spark.createDataFrame(
-        [("r", "", "e1", "before", -10.0, 20.0), ("r", "", "e1", "after", 20.0, 50.0)],
-        "run_id string, topology string, event_id string, phase string, start_s double, end_s double",
-    )
-    axes = spark.createDataFrame(
-        [("r", "", "e1", 1000.0)], "run_id string, topology string, event_id string, zero_s double"
-    )
-    found = {row.phase: row for row in cpu(samples, machines, intervals, axes).collect()}
+    intervals = frame(spark, PART, ("r", "", "e1", "before", -10.0, 20.0), ("r", "", "e1", "after", 20.0, 50.0))
+    found = {row.phase: row for row in cpu(frame(spark, LOAD, *lines), machines, intervals, axes).collect()}
     assert (found["before"].samples, found["after"].samples) == (5, 4)
     assert (found["before"].cores_mean, found["after"].cores_mean) == (0.8, 1.0)
     assert (found["before"].throttled_ms_per_s, found["after"].throttled_ms_per_s) == (80.0, 100.0)
-    sent = spark.createDataFrame(
-        [("r", "", 1024.0, 8.0, "m1", "exp0", 801, 80)], columns + "interface string, rx_bytes bigint, tx_bytes bigint"
-    )
+    sent = frame(spark, BYTES, ("r", "", 1024.0, 8.0, "m1", "exp0", 801, 80))
     rates = {row.phase: (row.rx_bytes_per_s, row.tx_bytes_per_s) for row in network(sent, intervals, axes).collect()}
     assert rates == {"before": (100.0, 10.0), "after": (100.25, 10.0)}
-    silent = spark.createDataFrame([("r", "", 1030.0, 5.0, "m1", "exp0", None, None)], sent.schema)
+    silent = frame(spark, BYTES, ("r", "", 1030.0, 5.0, "m1", "exp0", None, None))
     (after,) = network(sent.union(silent), intervals, axes).where("phase = 'after'").collect()
     assert after.rx_bytes_per_s == 100.25, "over the seconds in which it was measured"
 
 
 def test_an_axis_has_windows_as_far_as_it_was_observed(spark: SparkSession) -> None:
     """e1 from 995 to 1010, e2 from there to 1060: else a run has all of its windows for each of its events."""
-    axes = spark.createDataFrame(
-        [("r", "", "e1", ZERO, 995.0, 1010.0), ("r", "", "e2", 1030.4, 1000.4, 1060.0)],
-        "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double",
-    )
+    rows = [("r", "", "e1", ZERO, 995.0, 1010.0), ("r", "", "e2", 1030.4, 1000.4, 1060.0)]
+    axes = frame(spark, f"{AXIS} first_s last_s", *rows)
     lines = samples(spark, (990.0, 1.0, 5), (1013.0, 7.0, 100), (1090.0, 10.0, 9))
     found = in_windows(lines, axes, ["executed"]).orderBy("event_id", "window_s").collect()
     assert [(row.event_id, row.window_s, row.executed) for row in found] == [
@@ -155,14 +138,10 @@ def test_an_axis_has_windows_as_far_as_it_was_observed(spark: SparkSession) -> N
     ]  # fmt: skip
 
 
-WORKERS = (
-    "run_id string, topology string, machine string, port int, pid int, seq int, t_s double, dt_s double, task int"
-)
-
-
 def workers(spark: SparkSession, *lines: tuple[int, int, float, float]) -> DataFrame:
     """pid, number of the line, its end and length."""
-    return spark.createDataFrame([("r", "", "m1", 6700, *line, 3) for line in lines], WORKERS)
+    rows = [("r", "", "m1", 6700, *line, 3) for line in lines]
+    return frame(spark, "run_id topology machine port pid seq t_s dt_s task", *rows)
 
 
 def test_a_process_was_there_in_the_first_second_of_its_first_line(spark: SparkSession) -> None:
@@ -177,9 +156,7 @@ def test_a_process_was_there_in_the_first_second_of_its_first_line(spark: SparkS
 
 def test_how_long_lines_are_is_what_most_of_them_are(spark: SparkSession) -> None:
     lines = workers(spark, (1, 0, 1003.0, 3.0), (1, 1, 1010.0, 10.0), (1, 2, 1020.0, 10.0), (1, 3, 1021.2, 1.2))
-    machines = spark.createDataFrame(
-        [("r", "", 1025.0, 5.0)], "run_id string, topology string, t_s double, dt_s double"
-    )
+    machines = frame(spark, "run_id topology t_s dt_s", ("r", "", 1025.0, 5.0))
     (row,) = observation_times(lines, machines).collect()
     assert (row.first_s, row.worker_last_s, row.machine_last_s, row.line_s) == (1000.0, 1021.2, 1025.0, 6.5)
     (alone,) = observation_times(lines.where("seq in (1, 2)"), machines).collect()
@@ -193,17 +170,9 @@ def test_a_machine_is_silent_in_a_window_in_which_bytes_of_it_are_missing(spark:
     lines += [("r", "", 1001.0, 1.0, "m2", "exp0", 5, 5), ("r", "", 1002.0, 1.0, "m2", "exp0", None, None)]
     lines += [("r", "", 1010.0 + n, 1.0, "m2", "exp0", 5, 5) for n in range(1, 10)]
     lines += [("r", "", 1000.0 + n, 1.0, "master", "exp0", 99, 99) for n in range(1, 21)]
-    samples = spark.createDataFrame(
-        lines,
-        "run_id string, topology string, t_s double, dt_s double, machine string, interface string, rx_bytes bigint,"
-        " tx_bytes bigint",
-    )
-    machines = spark.createDataFrame([("r", f"m{n}") for n in range(1, 4)], "run_id string, machine string")
-    axes = spark.createDataFrame(
-        [("r", "", "e1", 1000.0, 1000.0, 1020.0)],
-        "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double",
-    )
-    found = network_windows(samples, machines, axes).orderBy("window_s").collect()
+    machines = frame(spark, "run_id machine", *[("r", f"m{n}") for n in range(1, 4)])
+    axes = frame(spark, f"{AXIS} first_s last_s", ("r", "", "e1", 1000.0, 1000.0, 1020.0))
+    found = network_windows(frame(spark, BYTES, *lines), machines, axes).orderBy("window_s").collect()
     assert [(row.window_s, row.machines, row.silent, row.tx_bytes) for row in found] == [
         (0.0, 1, ["m2", "m3"], 95), (10.0, 2, ["m3"], 135),
     ]  # fmt: skip

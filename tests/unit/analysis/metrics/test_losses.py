@@ -46,11 +46,6 @@ def test_what_was_on_its_way_at_the_zero_is_not_lost() -> None:
     assert [row["difference"] for row in loss_rows(edges, [], [SPAN])] == [600, -600]
 
 
-def test_of_what_was_on_its_way_only_what_arrived_is_not_lost() -> None:
-    edges = [counted("a", "x", "before", 10_000, 9_400), counted("a", "x", "after", 10_000, 10_200)]
-    assert lost(edges) == {("a", "before"): 400, ("a", "after"): 0}
-
-
 def test_tuples_executed_before_they_were_sent_are_one_line_s_at_most() -> None:
     edges = [counted("a", "x", "before", 10_000, 10_090), counted("a", "x", "after", 10_000, 9_910)]
     assert lost(edges) == {("a", "before"): 0, ("a", "after"): 0}

@@ -30,11 +30,6 @@ def test_a_queue_inside_a_line_of_several_seconds_is_between_its_ends(spark: Spa
     assert waiting(spark, *lines) == {"e1": (0, 500, 50), "e2": (500, 50, 5)}
 
 
-def test_a_queue_at_the_end_of_a_line_of_a_second_is_read_there(spark: SparkSession) -> None:
-    lines = [(99.4, 1.0, 10), (100.4, 1.0, 20), (101.4, 1.0, 30), (199.0, 8.0, 40), (300.0, 1.0, 5)]
-    assert waiting(spark, *lines) == {"e1": (0, 20, 40), "e2": (20, 40, 5)}
-
-
 def test_the_first_line_of_a_process_begins_with_an_empty_queue(spark: SparkSession) -> None:
     """What waited at 80 went with the process that had it."""
     assert waiting(spark, (80.0, 1.0, 5000), (104.0, 8.0, 400), (300.0, 1.0, 0))["e1"] == (0, 200, 0)

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from analysis.metrics import measurements
-from analysis.metrics.definitions import METRICS
 from analysis.metrics.measurements import Reader
 
 UNIT = {"run_id": "r", "topology": ""}
 
 KEY: Mapping[str, Any] = {**UNIT, "event_id": "e1"}
+PLAIN = {"kind": "scale_out", "until_s": None}
 WHOLE: Mapping[str, Any] = {**KEY, "component": "", "complete": True}  # a window
 
 
@@ -98,33 +98,6 @@ def test_a_value_is_steady_where_every_side_that_it_rests_on_was(before: bool, a
     assert (found["gain_percent"], found["convergence_sp_s"], found["downtime_s"]) == (gain, after, None)
 
 
-def test_a_time_to_converge_without_a_part_to_test_is_neither_steady_nor_not() -> None:
-    times = [{**KEY, "definition": "sp", "time_s": 40.0, "censored": False, "horizon_s": 170.0}]
-    assert [row["steady"] for row in measurements.measurements(reading(convergence=times))] == [None]
-
-
-def test_every_metric_of_a_steady_part_says_so() -> None:
-    sides = {name: metric.steady_sides for name, metric in METRICS.items()}
-    assert sides["throughput_before"] == ("before",) and sides["latency_all_p95_ms_after"] == ("after",)
-    assert set(sides.values()) == {(), ("before",), ("after",), ("before", "after")}
-    assert sides["convergence_sp_s"] == ("after",)
-    assert sides["convergence_script_s"] == (), "it has a late window of its own"
-    counted = (
-        "lost",
-        "executors",
-        "tasks",
-        "workers",
-        "machines",
-        "instances",
-        "request",
-        "downtime",
-        "submit",
-        "missed",
-        "late_",
-    )
-    assert not any(sides[name] for name in METRICS if name.startswith(counted))
-
-
 def test_an_unconverged_time_is_its_horizon_and_censored() -> None:
     times = [{**KEY, "definition": "sp", "time_s": None, "censored": True, "horizon_s": 170.0}]
     (row,) = measurements.measurements(reading(convergence=times))
@@ -134,8 +107,17 @@ def test_an_unconverged_time_is_its_horizon_and_censored() -> None:
 def test_machines_that_left_do_not_count_after_it_and_the_master_only_in_sums() -> None:
     """m2 leaves at e1 and joins again at e2; it is kept idle and measured throughout."""
     events = [
-        {**KEY, "zero_s": 10.0, "joined": [], "released": ["m2"], "given_back": 0, "attempts": 1},
-        {**KEY, "event_id": "e2", "zero_s": 20.0, "joined": ["m2"], "released": [], "given_back": 0, "attempts": 1},
+        {**KEY, "zero_s": 10.0, "joined": [], "released": ["m2"], "given_back": 0, "attempts": 1, **PLAIN},
+        {
+            **KEY,
+            "event_id": "e2",
+            "zero_s": 20.0,
+            "joined": ["m2"],
+            "released": [],
+            "given_back": 0,
+            "attempts": 1,
+            **PLAIN,
+        },
     ]
     cpu = [
         {**KEY, "event_id": event, "phase": phase, "machine": machine, "joins_at_scale": joins,
@@ -154,7 +136,7 @@ def test_machines_that_left_do_not_count_after_it_and_the_master_only_in_sums() 
 
 def test_what_machines_used_is_of_all_of_them_or_of_none() -> None:
     """m2 was not measured after the event, which is as good as nothing of all, unless it had crashed and used none."""
-    events = [{**KEY, "zero_s": 10.0, "joined": [], "released": [], "given_back": 0, "attempts": 1}]
+    events = [{**KEY, "zero_s": 10.0, "joined": [], "released": [], "given_back": 0, "attempts": 1, **PLAIN}]
     cpu = [
         {**KEY, "phase": phase, "machine": machine, "joins_at_scale": False, "utilisation_mean": 0.5,
          "cores_mean": 0.5, "steal_percent_mean": None, "memory_bytes_mean": 1e6}
@@ -177,7 +159,7 @@ def test_what_machines_used_is_of_all_of_them_or_of_none() -> None:
 
 def test_a_machine_that_has_not_joined_yet_does_not_count_before() -> None:
     """It is up and measured from the run's beginning, idle."""
-    events = [{**KEY, "zero_s": 10.0, "joined": ["m2"], "released": [], "given_back": 0, "attempts": 1}]
+    events = [{**KEY, "zero_s": 10.0, "joined": ["m2"], "released": [], "given_back": 0, "attempts": 1, **PLAIN}]
     cpu = [
         {**KEY, "phase": phase, "machine": machine, "joins_at_scale": joins, "utilisation_mean": share,
          "cores_mean": share, "steal_percent_mean": None, "memory_bytes_mean": 1e6}

@@ -97,10 +97,6 @@ def test_a_decision_that_names_its_event_is_its_own_whatever_clock_its_time_is_o
     ]  # fmt: skip
 
 
-def test_machines_before_an_event_follow_from_the_events_before_it() -> None:
-    assert [row["machines_before"] for row in events_of_unit(mixed_plan(), AXIS, machines=FOUR)] == [4, 5, 4, 4]
-
-
 def test_executors_due_to_new_machines_are_of_the_machines_that_live_when_they_are_asked_for() -> None:
     """Star's 10 executors. One of four machines crashed: Stela gives a new one ceil(10 / 3), and ceil(10 / 4) when it
     is back. With m6 and m2 dead in a first attempt it gives m5 alone ceil(10 / 3)."""

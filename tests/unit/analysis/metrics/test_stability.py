@@ -1,12 +1,6 @@
 from typing import Any
 
-from analysis.metrics.convergence import (
-    PhaseWindows,
-    convergence_rows,
-    interval_rows,
-    live_verdicts,
-    phase_windows,
-)
+from analysis.metrics.convergence import PhaseWindows, convergence_rows, interval_rows, live_verdicts, phase_windows
 
 UNIT = {"run_id": "r", "topology": ""}
 
@@ -14,11 +8,6 @@ UNIT = {"run_id": "r", "topology": ""}
 def after(*rates: float, waiting: tuple[float, ...] = ()) -> PhaseWindows:
     queues = {"filter": waiting} if waiting else {}
     return PhaseWindows(("r", ""), "e1", "after", tuple(10.0 * i for i in range(len(rates))), rates, queues)
-
-
-def test_the_steady_tail_is_the_part_that_counts() -> None:
-    row = interval_rows([after(0, 50, *[100.0] * 8)], {})[0]
-    assert (row["steady"], row["start_s"], row["end_s"], row["mean"]) == (True, 20.0, 100.0, 100.0)
 
 
 def test_what_is_not_shown_to_be_level_is_taken_after_its_ramp_and_is_flagged() -> None:
@@ -75,11 +64,6 @@ def test_what_the_run_step_said_goes_to_the_events_on_both_sides() -> None:
         (("r", ""), "e2", "before"): (True, "at 20.0"),
         (("r", ""), "e2", "after"): (False, "at 30.0"),
     }
-
-
-def test_a_run_without_events_has_levels_but_no_convergence() -> None:
-    whole = PhaseWindows(("r", ""), "e0", "after", (0.0, 10.0), (5.0, 5.0))
-    assert convergence_rows([whole], interval_rows([whole], {})) == []
 
 
 def test_windows_that_a_queue_feeds_are_no_part_of_the_steady_tail() -> None:

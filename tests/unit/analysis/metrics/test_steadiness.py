@@ -1,22 +1,9 @@
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
 from analysis.metrics.steadiness import STUDENT, is_steady
-
-
-def noisy(level: float, seconds: int, share: float, seed: int) -> list[float]:
-    rng = random.Random(seed)
-    return [level * (1 + rng.gauss(0, share)) for _ in range(seconds)]
-
-
-def test_level_series_is_steady_from_its_start() -> None:
-    verdict = is_steady([100.0] * 90)
-    assert verdict.steady
-    assert verdict.since_s == 0.0
 
 
 def test_too_short_series_is_not_steady_and_says_how_much_was_seen() -> None:
@@ -54,11 +41,6 @@ def test_windows_that_scatter_must_be_more_to_show_that_there_is_no_trend(noise:
     assert steady == list(range(fewest, 21, 4))
 
 
-def test_too_few_windows_to_rule_out_a_trend_are_said_to_be_so() -> None:
-    verdict = is_steady([102.0, 98.0, 98.0, 102.0], 10.0)
-    assert verdict.reason == "a trend of +0.0% ± 22.2% of the mean in 60 s; 10% allowed"
-
-
 @pytest.mark.parametrize("windows", [4, 6, 10])
 def test_a_trend_is_not_level(windows: int) -> None:
     assert not is_steady([1000.0 * (1 + 0.02 * i) for i in range(windows)], 10.0).steady
@@ -80,17 +62,6 @@ def test_since_counts_from_the_start_of_a_series_that_is_no_whole_number_of_wind
     assert is_steady([100.0] * 67).since_s == 7.0
 
 
-def test_ten_second_windows_are_taken_as_they_are() -> None:
-    verdict = is_steady([50.0, 50.0, *[100.0] * 8], 10.0)
-    assert verdict.since_s == 20.0
-
-
-def test_growth_is_not_steady() -> None:
-    verdict = is_steady([100.0 + 0.5 * i for i in range(90)])
-    assert not verdict.steady
-    assert "a trend of" in verdict.reason
-
-
 def test_a_silent_window_is_not_steady() -> None:
     verdict = is_steady([100.0] * 60 + [0.0] * 10 + [100.0] * 20)
     assert not verdict.steady
@@ -99,15 +70,6 @@ def test_a_silent_window_is_not_steady() -> None:
 
 def test_swinging_windows_are_not_steady() -> None:
     assert not is_steady([20.0, 180.0] * 6, 10.0).steady
-
-
-def test_noise_of_two_percent_a_window_is_steady_in_nearly_every_series() -> None:
-    """How often exactly: bench.statistics.steadiness."""
-    assert sum(is_steady(noisy(100.0, 12, 0.02, seed), 10.0).steady for seed in range(100)) >= 96
-
-
-def test_nothing_is_steady_at_zero() -> None:
-    assert not is_steady([0.0] * 120).steady
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=200))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from analysis.record import event_timeline
-from analysis.record.event_timeline import event_label, event_marks
+from analysis.record.event_timeline import event_label
 from analysis.record.files import RunPaths
 from analysis.report import series_tables
 from tests.support.series_by_hand import SCALED_OUT, ZERO, write_run
@@ -50,23 +50,6 @@ def test_a_number_of_machines_that_nothing_tells_is_left_out(tmp_path: Path) -> 
         assert mark.label == said
 
 
-def test_an_operation_that_was_repeated_is_one_event_timed_from_its_first_request(tmp_path: Path) -> None:
-    first, second, *_ = event_timeline.event_outcomes(mixed(tmp_path))
-    assert (first.event_id, first.decided_s, first.applied_s, first.aborted) == ("e1", 3, 9, ("m3 died",))
-    assert (second.released, second.given_back, second.applied_s) == (("m1", "m2"), False, None)
-
-
-def test_a_decision_that_names_its_event_is_its_own_whatever_clock_its_time_is_of(tmp_path: Path) -> None:
-    write_run(tmp_path, "stela-r1", [
-        (0, SCALED_OUT),
-        (-2, {"kind": "decision", "decision_id": "d1", "event_id": "e1", "reason": "2 slots"}),
-        (-1, {"kind": "applied", "decision_id": "d1", "event_id": "e1", "ok": True}),
-        (50, {"kind": "decision", "decision_id": "d2", "event_id": None, "reason": "by itself"}),
-    ])  # fmt: skip
-    (only,) = event_timeline.event_outcomes(RunPaths(tmp_path / "runs" / "stela-r1"))
-    assert (only.reason, only.decided_s, only.applied_s) == ("2 slots", -2, -1)
-
-
 def test_a_report_says_what_was_held_aborted_and_left(tmp_path: Path) -> None:
     found = [("stela-r1", happening) for happening in event_timeline.event_outcomes(mixed(tmp_path))]
     assert series_tables.event_warnings(found) == [
@@ -75,15 +58,6 @@ def test_a_report_says_what_was_held_aborted_and_left(tmp_path: Path) -> None:
         "stela-r1, scale out, +1 machine: attempt 1 was aborted (m3 died) and repeated.",
     ]
     assert series_tables.remarks(found[1][1]) == ["m1, m2 left; kept idle, because later runs need them"]
-
-
-def test_an_event_without_data_is_said_to_be_undecided(tmp_path: Path) -> None:
-    write_run(tmp_path, "stela-r1", [(0, SCALED_OUT)], [held_round(5, "held: no samples yet")])
-    (only,) = event_timeline.event_outcomes(RunPaths(tmp_path / "runs" / "stela-r1"))
-    assert (only.reason, only.decided_s) == (None, None)
-    assert series_tables.remarks(only) == [
-        "no decision for lack of data in 1 round and it was never decided (no samples yet)"
-    ]
 
 
 def test_damaged_lines_and_a_run_without_an_event_leave_nothing_behind(tmp_path: Path) -> None:
@@ -119,18 +93,11 @@ def test_a_change_of_rate_says_whose_and_how_fast(facts: dict[str, Any], label: 
 
 
 def test_a_course_is_marked_once(tmp_path: Path) -> None:
-    lines = [
-        {"t": 10.0, "kind": "event_performed", "event_id": "e1", "event": "sine", "label": "a sine"},
-        {"t": 20.0, "kind": "course_interrupted", "event_id": "e1", "from_s": 15.0, "until_s": 23.0},
-        {"t": 40.0, "kind": "course_ended", "event_id": "e1", "reason": "it is over"},
-    ]
-    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    assert [(mark.kind, mark.label) for mark in event_marks(RunPaths(tmp_path))] == [("sine", "a sine")]
-
-
-def test_a_mark_says_whose_input_alone_the_event_changes(tmp_path: Path) -> None:
+    """With the topology whose input alone the event changes."""
     lines = [
         {"t": 10.0, "kind": "event_performed", "event_id": "e1", "event": "sine", "label": "a", "topology": "star"},
+        {"t": 15.0, "kind": "course_interrupted", "event_id": "e1", "from_s": 15.0, "until_s": 23.0},
+        {"t": 18.0, "kind": "course_ended", "event_id": "e1", "reason": "it is over"},
         {"t": 20.0, "kind": "event_performed", "event_id": "e2", "event": "sine", "label": "b", "topology": "linear"},
         {"t": 30.0, "kind": "event_performed", "event_id": "e3", "event": "arrival", "topology": "linear"},
         {"t": 40.0, "kind": "crashed", "event_id": "e4", "machine": "m1"},
@@ -138,8 +105,11 @@ def test_a_mark_says_whose_input_alone_the_event_changes(tmp_path: Path) -> None
     (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     marks = event_timeline.planned_marks(RunPaths(tmp_path))
     assert [(mark.label, mark.input_of) for mark in marks] == [
-        ("a", "star"),
-        ("b", "linear"),
-        ("linear arrives", ""),
-        ("m1 crashes", ""),
-    ]
+        ("a", "star"), ("b", "linear"), ("linear arrives", ""), ("m1 crashes", ""),
+    ]  # fmt: skip
+
+
+def test_a_repeated_operation_belongs_to_its_event_and_events_come_in_the_order_of_the_plan() -> None:
+    lines: list[dict[str, str | None]] = [{"event_id": name} for name in ("e1", "e1.2", "e12.10", None)]
+    assert [event_timeline.operation_id(line) for line in [*lines, {}]] == ["e1", "e1", "e12", "", ""]
+    assert sorted(["e10", "e2", "e0", "e1"], key=event_timeline.event_order) == ["e0", "e1", "e2", "e10"]

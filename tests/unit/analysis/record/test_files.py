@@ -1,5 +1,4 @@
 import errno
-import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,9 +7,7 @@ import pytest
 
 from analysis.errors import RecordError
 from analysis.record.files import (
-    RunPaths,
     SeriesPaths,
-    append_event,
     append_line,
     is_complete,
     json_lines,
@@ -23,14 +20,6 @@ from analysis.record.files import (
 )
 from barograph.errors import ConfigurationError
 from barograph.plan.blocks import stamp, stamp_time
-
-
-def test_events_are_appended_a_line_each(tmp_path: Path) -> None:
-    run = RunPaths(tmp_path / "stela-r1")
-    append_event(run, 1.5, "run_started")
-    append_event(run, 2.5, "steady", phase="before", steady=True, reason="level")
-    lines = [json.loads(line) for line in run.events.read_text().splitlines()]
-    assert lines[1] == {"t": 2.5, "kind": "steady", "phase": "before", "steady": True, "reason": "level"}
 
 
 def test_after_a_line_that_a_full_disk_cut_short_comes_a_new_one(tmp_path: Path) -> None:
@@ -86,10 +75,6 @@ def test_only_a_whole_record_that_says_so_is_complete(tmp_path: Path, text: str,
     assert is_complete(tmp_path) is complete
 
 
-def test_no_record_is_not_complete(tmp_path: Path) -> None:
-    assert not is_complete(tmp_path)
-
-
 def test_reading_names_the_file_and_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[1]")
     with pytest.raises(RecordError, match=r"run\.json: holds a list, but a JSON object is wanted"):
@@ -101,14 +86,6 @@ def test_a_folder_without_runs_is_no_series(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is no series") as caught:
         SeriesPaths(tmp_path).all_runs()
     assert caught.value.blame == "configuration"
-
-
-def test_runs_are_found_by_name(tmp_path: Path) -> None:
-    series = SeriesPaths(tmp_path)
-    for name in ("stela-r1", "even_rebalance-r1"):
-        series.run(name).create()
-    assert [run.run_id for run in series.all_runs()] == ["even_rebalance-r1", "stela-r1"]
-    assert series.run("stela-r1").workers.is_dir()
 
 
 def test_raw_files_are_those_of_both_formats_and_weigh_what_json_would(tmp_path: Path) -> None:

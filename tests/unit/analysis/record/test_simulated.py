@@ -12,7 +12,6 @@ from analysis.record.simulated import (
     is_of_testbed,
     is_simulated,
     is_simulated_series,
-    simulated_words,
 )
 from barograph.plan.experiment import SIMULATED
 from inventory.simulated import SimulatedTestbed
@@ -65,9 +64,3 @@ def test_a_simulated_run_is_dated_by_when_it_was_made() -> None:
     assert date_s({"started_s": 5.0}) == 5.0 and date_s({}) is None
     assert first_date_s([simulated, {**simulated, "date_s": MADE_S + 1}, {**simulated, "date_s": MADE_S}]) == MADE_S
     assert first_date_s([simulated]) is None
-
-
-def test_series_that_are_left_out_are_counted_in_words() -> None:
-    assert [simulated_words(number) for number in (0, 1, 2)] == [
-        "", "1 simulated series is left out", "2 simulated series are left out",
-    ]  # fmt: skip

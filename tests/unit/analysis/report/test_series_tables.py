@@ -26,9 +26,8 @@ def test_a_run_has_a_row_an_event_in_the_plans_order() -> None:
     assert [row["event_id"] for row in series_tables.run_rows([RUN], found)] == ["e1", "e2", "e10"]
 
 
-@pytest.mark.parametrize("whole", [None, "e0"])
-def test_what_concerns_the_whole_run_stands_with_its_first_event(whole: str | None) -> None:
-    found = series_tables.measurements_by_event([measured("e1", "downtime_s"), measured(whole, "submit_to_loaded_s")])
+def test_what_concerns_the_whole_run_stands_with_its_first_event() -> None:
+    found = series_tables.measurements_by_event([measured("e1", "downtime_s"), measured("e0", "submit_to_loaded_s")])
     assert {key: set(values) for key, values in found.items()} == {
         ("stela-r1", "e1"): {"downtime_s", "submit_to_loaded_s"}
     }

@@ -59,11 +59,6 @@ def test_everything_arrives_and_nothing_is_sent_twice(bucket: Bucket, here: Path
     assert transfer.send_series(bucket, SERIES, here).files == 1
 
 
-def test_the_run_that_is_being_written_stays_here(bucket: Bucket, here: Path) -> None:
-    transfer.send_series(bucket, SERIES, here, under_way={"stela-r2"})
-    assert not any("stela-r2.attempt-2" in name for name in names(bucket))
-
-
 KILLED = """
 import os, sys
 from pathlib import Path

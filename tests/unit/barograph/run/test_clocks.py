@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.record.clock_offsets import corrected_error_ms
+from analysis.metrics.uncertainty import corrected_error_ms
 from barograph.errors import RunBroken
 from barograph.plan.events.kind import PlannedEvent
 from barograph.plan.events.scaling import ScaleIn, ScaleOut

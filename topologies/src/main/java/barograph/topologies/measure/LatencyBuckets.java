@@ -4,7 +4,7 @@ package barograph.topologies.measure;
  * Buckets of latencies in whole microseconds: 64 equal ones in each power of two, so that none is wider than 1/64 of its values.
  *
  * <p>A bucket is a number, and a formula gives its bounds: counts of tasks, seconds and runs can be added up. docs/contracts.md has
- * the formula, {@code analysis.metrics.latency_histogram} the same in Python, {@code tests/contract/latency_buckets.json} its edges.
+ * the formula, {@code scheduler_plugins.service.latency_buckets} the same in Python, {@code tests/contract/latency_buckets.json} its edges.
  */
 final class LatencyBuckets {
     /** Buckets of latencies from 0 on; there are as many below 0. */

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.metrics.latency_histogram import LONGEST_US, bounds_us, bucket_of, merged, middle_ms, percentile_ms
+from scheduler_plugins.service.latency_buckets import LONGEST_US, bounds_us, bucket_of, merged, middle_ms, percentile_ms
 
 EDGES = json.loads((Path(__file__).parents[3] / "contract" / "latency_buckets.json").read_text())
 
@@ -29,20 +29,6 @@ def test_a_bucket_holds_its_latencies_and_its_middle_is_within_a_128th(latency_u
 
 def test_what_is_too_long_counts_as_the_longest() -> None:
     assert bucket_of(10**15) == bucket_of(LONGEST_US) == 2047 and bucket_of(-(10**15)) == -2048
-
-
-def sink(latency_ms: float, tuples: int) -> tuple[list[int], list[float]]:
-    return [bucket_of(int(1000 * latency_ms))], [tuples]
-
-
-def test_one_slow_sink_of_four_is_what_95_percent_of_all_tuples_wait_for() -> None:
-    """The median over task-seconds of each one's 95th percentile said 100 ms."""
-    counts = merged([*[sink(100, 250)] * 3, sink(5000, 250)])
-    assert percentile_ms(counts, 0.50) == pytest.approx(100, rel=1 / 128)
-    assert percentile_ms(counts, 0.95) == pytest.approx(5000, rel=1 / 128)
-    assert percentile_ms(merged([*[sink(100, 250)] * 3, sink(5000, 30)]), 0.95) == pytest.approx(100, rel=1 / 128), (
-        "a slow sink weighs as much as it has tuples"
-    )
 
 
 def test_percentiles_are_those_of_the_tuples_themselves() -> None:
