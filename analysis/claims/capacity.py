@@ -22,7 +22,8 @@ from scheduler_plugins.model import Component as ObservedComponent
 from scheduler_plugins.model import Edge, Executor, executor_ranges
 from scheduler_plugins.model import Topology as ObservedTopology
 from scheduler_plugins.policies import scaling
-from scheduler_plugins.policies.stela import StelaParameters, assign_executors
+from scheduler_plugins.policies.etp import assign_executors
+from scheduler_plugins.policies.stela import StelaParameters
 from topologies import catalogue
 from topologies.errors import UnknownWork
 from topologies.work import SOURCE_CHARACTERS, components_of

@@ -11,7 +11,7 @@ from scheduler_plugins.model import Component, Edge, Executor, Observation, Scal
 from scheduler_plugins.policies import bind, etp
 from scheduler_plugins.policies.partition import OBJECTIVES
 from scheduler_plugins.policies.scaling import executors_for_new_machines
-from scheduler_plugins.policies.stela import StelaParameters, assign_executors
+from scheduler_plugins.policies.stela import StelaParameters
 from scheduler_plugins.traffic import Pair, Traffic
 
 # SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. Rates that it does not
@@ -47,7 +47,7 @@ def order_mismatches() -> float:
     """Return at how many of the four places the congested operator served next differs from the printed order."""
     queue, order = set(INPUT_RATES), []
     for _ in ETP_ORDER:
-        (operator,) = assign_executors(ten_operators(frozenset(queue)), 1, RULES)
+        (operator,) = etp.assign_executors(ten_operators(frozenset(queue)), 1, RULES)
         order.append(operator)
         queue.discard(operator)
     return float(sum(one != other for one, other in zip(order, ETP_ORDER, strict=True)))

@@ -14,9 +14,10 @@ from random import Random
 from typing import Literal
 
 from scheduler_plugins.model import Component, Edge, Executor, Topology, executor_ranges
-from scheduler_plugins.policies.stela import StelaParameters, assign_executors
+from scheduler_plugins.policies.etp import assign_executors
+from scheduler_plugins.policies.stela import StelaParameters
 
-SIZES = (1000, 3000, 10000)
+SIZES = (100, 300, 1000)
 CONGESTED = {"few": 0.02, "many": 0.3}  # share of components that execute well below what comes in
 TASKS = 8
 

@@ -2,18 +2,13 @@
 
 Scale-out: new machines get as many executors as machines had on average, a fraction rounded up (SP II-B and the loop of
 algorithm 2); each goes to the congested component with the highest ETP, on the new machines in turn; rates are
-projected, and the next is chosen. Nothing that runs is moved. The paper computes congestion and every ETP anew for each
-executor. One executor more changes the rates of its component and of the components that it feeds, and nothing else; so
-only what follows from those is computed again, and candidates wait in a heap. The answers are the paper's:
-tests/support/stela_reference.py is its algorithm as printed.
+projected, and the next is chosen (etp.py). Nothing that runs is moved.
 
 Scale-in (SP II-F, algorithm 3; ST 5.3): a machine's ETPSum adds the ETPs of its executors' components. The lowest
 leaves; its executors go round robin to the others, the lowest ETPSum first. `one_by_one` computes all ETPSums anew
 before the next one leaves (SP); `all_at_once` takes the lowest ones together (ST's wording, and the authors' code).
 What the papers leave open is decided here:
 
-- of equal ETPs the more congested component goes first, then the one declared first; of sources the one with the
-  fewest executors
 - several topologies: each ETP is a share of its own topology's throughput, and a machine adds them all up
 - of equal ETPSums the machine with fewer executors counts as lower, then the one listed first
 - on a machine an executor gets a slot that is still free, so that no running worker restarts, until its topology uses
@@ -35,10 +30,9 @@ says so where that is less. No replay can tell another window's answer, so no VA
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from math import fsum, inf
+from math import fsum
 from typing import Any, Literal
 
 from scheduler_plugins.model import (
@@ -52,7 +46,6 @@ from scheduler_plugins.model import (
     executor_ranges,
 )
 from scheduler_plugins.policies import etp, initial_placement, scaling
-from scheduler_plugins.policies.etp import EtpFlow, congested_components, is_congested, topology_flow
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 
 PAPER_PARAMETERS: Mapping[str, Any] = {
@@ -76,100 +69,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     **{f"paper, {name}: {value}": {**PAPER_PARAMETERS, name: value} for name, value in AUTHORS_PARAMETERS.items()},
     "authors": AUTHORS_PARAMETERS,
 }
-
-
-def assign_executors(topology: Topology, slots: int, rules: StelaParameters) -> dict[str, int]:
-    """Return component → executors, for those that grow when `slots` executors are added one by one."""
-    counts = Counter(choose_targets(topology, slots, rules))
-    return {c.name: len(c.executors) + counts[c.name] for c in topology.components if counts[c.name]}
-
-
-def choose_targets(topology: Topology, slots: int, rules: StelaParameters) -> list[str]:
-    """Return the component of each added executor, in the order of SP's iterations."""
-    flow = topology_flow(topology, rules)
-    spouts = [c.name for c in topology.components if c.kind == "spout"]
-    room = {c.name: len(c.tasks) - len(c.executors) for c in topology.components if c.kind != "system"}
-    giving, names, targets = ExecutorAssignment(flow, room, spouts, rules), list(flow.numbers), list[str]()
-    while len(targets) < slots and (target := giving.choose()) is not None:
-        giving.grow(target)
-        targets.append(names[target])
-    return targets
-
-
-class ExecutorAssignment:
-    """Rates and candidates after the executors added so far. Components have their number in the flow."""
-
-    def __init__(self, flow: EtpFlow, room: Mapping[str, int], spouts: Iterable[str], rules: StelaParameters) -> None:
-        self._rules = rules
-        self._children = flow.children
-        self.executors = [flow.executors[name] for name in flow.numbers]
-        self._room = [room[name] for name in flow.numbers]
-        self._spouts = [flow.numbers[name] for name in spouts]
-        self._processing = [flow.processing[name] for name in flow.numbers]
-        self._saturated = {flow.numbers[name] for name in flow.saturated}
-        self._rate = list(flow.inflow.values())
-        self._in: list[list[int]] = [[] for _ in flow.numbers]  # edges into each component, and out of it
-        self._out: list[list[int]] = [[] for _ in flow.numbers]
-        for edge, (source, target) in enumerate(flow.inflow):
-            if target in flow.numbers:
-                self._in[flow.numbers[target]].append(edge)
-            if source in flow.numbers:
-                self._out[flow.numbers[source]].append(edge)
-        self._input = [fsum(self._rate[edge] for edge in mine) for mine in self._in]
-        self._blocked = congested_components(flow, rules)
-        self._paths = flow.paths(self._processing, self._blocked, rules.shared_sink)
-        # (-score, -ratio, component, when): an entry counts while it is the component's newest.
-        self._heap: list[tuple[float, float, int, int]] = []
-        self._newest = [0] * len(self._room)
-        self._refresh(range(len(self._room)))
-
-    def choose(self) -> int | None:
-        """Return the next component to grow: the congested one with the highest ETP, a source if none is congested.
-
-        Components at their number of tasks are passed over, because Storm could not start the executor. Equal ETPs (SP
-        does not say) go to the more congested one, then to the first declared.
-        """
-        if not self._blocked:
-            open_spouts = (spout for spout in self._spouts if self._room[spout] > 0)
-            return min(open_spouts, key=self.executors.__getitem__, default=None)
-        while self._heap:
-            _, _, component, when = self._heap[0]
-            if when == self._newest[component] and component in self._blocked and self._room[component] > 0:
-                return component
-            heappop(self._heap)
-        return None
-
-    def grow(self, target: int) -> None:
-        """Add an executor: the processing and emission of `target` grow by (k+1)/k (SP II-E)."""
-        growth = (self.executors[target] + 1) / self.executors[target]
-        self.executors[target] += 1
-        self._room[target] -= 1
-        self._saturated.discard(target)
-        self._processing[target] *= growth
-        for edge in self._out[target]:
-            self._rate[edge] *= growth
-        for child in self._children[target]:
-            self._input[child] = fsum(self._rate[edge] for edge in self._in[child])
-        self._paths.rate_changed(target)
-        touched = {target, *self._children[target]}
-        changes = [component for component in touched if self._is_congested(component) != (component in self._blocked)]
-        self._blocked.symmetric_difference_update(changes)
-        self._refresh(touched.union(self._paths.toggled(changes)))
-
-    def _is_congested(self, component: int) -> bool:
-        saturated = component in self._saturated
-        return is_congested(self._input[component], self._processing[component], saturated, self._rules)
-
-    def _refresh(self, components: Iterable[int]) -> None:
-        for component in components:
-            if component in self._blocked and self._room[component] > 0:
-                self._newest[component] += 1
-                score = self._paths.throughput(component)  # the numerator of the ETP: all share the denominator
-                if self._rules.score == "etp_per_executor":
-                    score /= self.executors[component]
-                processing = self._processing[component]
-                ratio = self._input[component] / processing if processing > 0 else inf
-                heappush(self._heap, (-score, -ratio, component, self._newest[component]))
 
 
 @dataclass(frozen=True)
@@ -311,7 +210,7 @@ def _scale_out(observation: Observation, memory: Memory, parameters: StelaParame
         return Decision(memory=memory, reason="held: the machines that joined are not known to Nimbus yet")
     counts = {t.topology_id: scaling.executors_for_new_machines(t, base_machines, len(machines), parameters.slots)
               for t in observation.topologies}  # fmt: skip
-    targets = {t.topology_id: choose_targets(t, counts[t.topology_id], parameters) for t in observation.topologies}
+    targets = {t.topology_id: etp.choose_targets(t, counts[t.topology_id], parameters) for t in observation.topologies}
     slots = scaling.slots_by_topology(machines, observation.topologies, {name: len(targets[name]) for name in targets})
     executors: dict[str, Mapping[str, int]] = {}
     placement: dict[str, Mapping[int, Slot]] = {}

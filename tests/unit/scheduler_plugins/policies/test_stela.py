@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.model import Component, Executor, Observation, ScaleEvent, Slot, executor_ranges
-from scheduler_plugins.policies import PolicyError, bind, initial_placement, scaling, stela
-from tests.support import stela_reference as reference
+from scheduler_plugins.policies import PolicyError, bind, etp, initial_placement, scaling, stela
 from tests.support.topologies_by_hand import DIAMOND, LINEAR, STAR, machines, topology
 
 
@@ -56,7 +55,7 @@ def test_new_machines_get_the_executors_in_turn_as_they_are_given_out() -> None:
     """SP II-E. Two machines: five times. The two that follow star's three are sink_1 (sent 480, doing 360 of 600) and
     sink_2; so m5 has the first, third and fifth."""
     observation = star(joined=2)
-    assert stela.choose_targets(observation.topologies[0], 5, stela.StelaParameters()) == [
+    assert etp.choose_targets(observation.topologies[0], 5, stela.StelaParameters()) == [
         "centre", "sink_1", "centre", "sink_1", "sink_2",
     ]  # fmt: skip
     decision = stela.decide(observation, {})
@@ -120,15 +119,6 @@ def test_slots_of_star_are_as_many_as_the_printed_loop_runs(
     rules: tuple[scaling.SlotsRule, ...] = ("per_machine", "per_machine_floor", "with_new")
     counts = [scaling.executors_for_new_machines(shape, before, new, rule) for rule in rules]
     assert counts == [per_machine, floored, with_new]
-
-
-@given(executors=st.integers(1, 300), before=st.integers(1, 90), new=st.integers(1, 90))
-def test_slots_are_the_printed_loops_whatever_the_fraction(executors: int, before: int, new: int) -> None:
-    shape = topology([("a", "b")], tasks=300, executors=1, workers=1)
-    shape = replace(shape, components=(replace(shape.components[0], executors=(Executor(1, 1),) * executors),))
-    assert scaling.executors_for_new_machines(shape, before, new, "per_machine") == reference.iterations(
-        executors, before, new
-    )
 
 
 def test_storms_own_executors_are_no_instances_of_an_operator() -> None:
