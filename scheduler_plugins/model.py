@@ -253,18 +253,13 @@ def unplaced_tasks(topology: Topology) -> tuple[int, ...]:
 
 def with_topology_as_before(memory: Memory, before: Memory, topology_id: str) -> Memory:
     """Return `memory` with the part of one topology replaced by that of `before`."""
-    current, previous = (_parts(each) for each in (memory, before))
+    stored = (each.get(TOPOLOGIES) for each in (memory, before))  # a policy may store something else there
+    current, previous = (parts if isinstance(parts, Mapping) else {} for parts in stored)
     if current.get(topology_id) == previous.get(topology_id):
         return memory
     parts = {key: part for key, part in current.items() if key != topology_id}
     mine = {topology_id: previous[topology_id]} if topology_id in previous else {}
     return {**memory, TOPOLOGIES: parts | mine}
-
-
-def _parts(memory: Memory) -> Mapping[str, Any]:
-    """Return the parts of a memory by topology id; none where a policy stores something else there."""
-    parts = memory.get(TOPOLOGIES)
-    return parts if isinstance(parts, Mapping) else {}
 
 
 def is_all_under_way(observation: Observation) -> bool:

@@ -17,15 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from scheduler_plugins.json_data import to_json
-from scheduler_plugins.model import (
-    Decision,
-    Memory,
-    Observation,
-    Policy,
-    Topology,
-    executor_ranges,
-    is_all_under_way,
-)
+from scheduler_plugins.model import Decision, Memory, Observation, Topology, executor_ranges, is_all_under_way
 from scheduler_plugins.policies import POLICIES, bind
 from scheduler_plugins.policies.stela import VARIANTS
 from scheduler_plugins.service.messages import MessageError, observation_from_log
@@ -121,7 +113,12 @@ def ablate(
     never did). Raises ReplayError for a round of an older version, PolicyError for bad parameters.
     """
     policies = {name: bind("stela", {**common, **parameters}) for name, parameters in variants.items()}
-    return [row for event in _event_rounds(rounds) for row in _event_rows(*event, policies)]
+    rows: list[AblationRow] = []
+    for t, observation in _event_rounds(rounds):
+        decisions = {name: decide(observation, {}) for name, decide in policies.items()}
+        paper = decisions.get("paper")
+        rows += [_ablation_row(t, observation, name, decision, paper) for name, decision in decisions.items()]
+    return rows
 
 
 def _event_rounds(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, Observation]]:
@@ -146,12 +143,6 @@ def _event_rounds(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, 
         if line["decision"].get("settled"):
             settled[event_id] = line.get("decision_id")
     yield from rounds_by_event.values()
-
-
-def _event_rows(t: float, observation: Observation, policies: Mapping[str, Policy]) -> list[AblationRow]:
-    decisions = {name: decide(observation, {}) for name, decide in policies.items()}
-    paper = decisions.get("paper")
-    return [_ablation_row(t, observation, name, decision, paper) for name, decision in decisions.items()]
 
 
 def _ablation_row(

@@ -17,7 +17,7 @@ from analysis.calibration.sums import RunSums
 from analysis.calibration.tuple_costs import is_dealt_evenly, remote_shares
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.small_tables import Row
-from scheduler_plugins.simulator.waits import idle_wait_s
+from scheduler_plugins.simulator.capacity import idle_wait_s
 from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedTopology, Waits
 
 MOST_BUSY = 0.7  # of an executor; above, its queue says more than its hops

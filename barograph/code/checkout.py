@@ -23,11 +23,10 @@ from typing import Any
 
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.service import messages
-from scheduler_plugins.service.policy_call import Outcome, Postponement
+from scheduler_plugins.service.policy_call import Outcome, Postponement, TimedDecisions
 from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.server import CALLS
 from scheduler_plugins.service.state import ServiceState
-from scheduler_plugins.service.timed_decisions import TimedDecisions
 
 AGAIN_S = 0.1
 

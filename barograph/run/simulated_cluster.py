@@ -44,8 +44,8 @@ from scheduler_plugins.model import (
     topologies_to_place,
     unplaced_tasks,
 )
+from scheduler_plugins.service.policy_call import HANG_FILE, hang_of
 from scheduler_plugins.service.state import ServiceState
-from scheduler_plugins.service.timed_decisions import HANG_FILE, hang_of
 from scheduler_plugins.simulator import model_sha256
 from scheduler_plugins.simulator.work import MachineSize
 from topologies.work import topology_work

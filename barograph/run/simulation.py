@@ -24,11 +24,18 @@ from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings
 from scheduler_plugins.driver.rounds import ServiceInProcess, bridge_in
 from scheduler_plugins.model import Topology
 from scheduler_plugins.service.messages import MessageError
-from scheduler_plugins.service.policy_call import Outcome, Postponement, Round
+from scheduler_plugins.service.policy_call import (
+    HANG_FILE,
+    HANG_S,
+    HangWatch,
+    Outcome,
+    Postponement,
+    Round,
+    TimedDecisions,
+)
 from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.server import CALLS
 from scheduler_plugins.service.state import ServiceState
-from scheduler_plugins.service.timed_decisions import HANG_FILE, HANG_S, HangWatch, TimedDecisions
 from scheduler_plugins.simulator.lines import Line, MachineLines, WorkerLines
 from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulatedTopology
 from scheduler_plugins.simulator.world import Assignment, Sample, World

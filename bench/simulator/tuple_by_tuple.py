@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.tables import markdown_table
-from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
+from scheduler_plugins.simulator.capacity import idle_wait_s, queue_wait_s
 from scheduler_plugins.simulator.work import EdgeWork, SimulatedComponent, SimulatedTopology, Waits
 from tests.support.worlds import FREE, Totals, acked, chain, world_of
 

@@ -26,8 +26,8 @@ from bench.tables import markdown_table
 from scheduler_plugins.model import Observation
 
 if TYPE_CHECKING:
-    from scheduler_plugins.policies.executor_graph import ExecutorGraph
     from scheduler_plugins.policies.partition import Objective
+    from scheduler_plugins.policies.traffic_placement import ExecutorGraph
 
 REPETITIONS, LONG_ENOUGH_S = 3, 20.0
 GREEDY_AT_MOST = 100_000  # tasks, unless asked for more
@@ -102,7 +102,7 @@ def _decision(policy: str, parameters: Mapping[str, str], tasks: int, parts: int
 
 
 def _graph_of(observation: Observation) -> ExecutorGraph:
-    from scheduler_plugins.policies.executor_graph import executor_graph
+    from scheduler_plugins.policies.traffic_placement import executor_graph
 
     return executor_graph(observation.topologies[0], observation.machines, ())
 

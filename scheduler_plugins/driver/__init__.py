@@ -5,7 +5,6 @@ rounds, plans and words. Both languages are held together by `tests/contract/rou
 
     nimbus.py   what Nimbus does by itself
     cluster.py  a cluster as a scheduler sees it in a round, what is placed in it, which workers restart
-    plans.py    changes from the decision to their rebalance
     rounds.py   the bridge's rounds, and the policy service in process
 
 Nothing here reads a clock, sleeps or draws random numbers.

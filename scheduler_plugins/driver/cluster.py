@@ -14,11 +14,14 @@ import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from scheduler_plugins.driver.plans import PlacementPlan
 from scheduler_plugins.model import Edge, Executor, Slot, Topology, WorkerMachine, executor_ranges
 from scheduler_plugins.policies.initial_placement import sort_slots
 from scheduler_plugins.service.messages import PlacingScheduler, Request
+
+if TYPE_CHECKING:
+    from scheduler_plugins.driver.rounds import PlacementPlan
 
 log = logging.getLogger(__name__)
 TaskRange = tuple[int, int]

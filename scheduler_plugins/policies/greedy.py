@@ -39,11 +39,16 @@ import numpy as np
 from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observation
 from scheduler_plugins.policies import initial_placement, scaling
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, Numbers, Pairs, graph_of_pairs
-from scheduler_plugins.policies.executor_graph import ExecutorGraph, cpu_loads, machine_loads
 from scheduler_plugins.policies.pairwise import ROUNDING, Names, NoRoom, pairwise_bins
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 from scheduler_plugins.policies.relocation import Labels, Relocation, relocation
-from scheduler_plugins.policies.traffic_placement import PlacementProposal, decide_by_traffic
+from scheduler_plugins.policies.traffic_placement import (
+    ExecutorGraph,
+    PlacementProposal,
+    cpu_loads,
+    decide_by_traffic,
+    machine_loads,
+)
 
 BOUNDS = {
     "alpha": (0.0, 1.0),
@@ -114,11 +119,7 @@ def _propose(graph: ExecutorGraph, observation: Observation, parameters: GreedyP
 
 
 def greedy_parts(
-    graph: CommunicationGraph,
-    count: int,
-    executors: int,
-    parameters: GreedyParameters,
-    names: Names = EXECUTORS,
+    graph: CommunicationGraph, count: int, executors: int, parameters: GreedyParameters, names: Names = EXECUTORS
 ) -> Integers:
     """Return the worker, 0 to count - 1, of each vertex; its weight is its load. `executors`: the number in all, also
     those that are no vertex. `names`: words for a refusal. Raises NoRoom, unless `no_room` is `least_loaded`."""

@@ -29,13 +29,12 @@ import numpy as np
 
 from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observation
 from scheduler_plugins.policies import initial_placement, scaling
-from scheduler_plugins.policies.communication import Numbers, load_imbalance
-from scheduler_plugins.policies.executor_graph import ExecutorGraph, cpu_loads
+from scheduler_plugins.policies.communication import load_imbalance
 from scheduler_plugins.policies.metis_process import MetisProcess, NoAnswer, PymetisMissing
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 from scheduler_plugins.policies.partition import LARGEST_SEED, MetisOptions, Objective, metis_parts
 from scheduler_plugins.policies.relocation import Labels, relocation
-from scheduler_plugins.policies.traffic_placement import PlacementProposal, decide_by_traffic
+from scheduler_plugins.policies.traffic_placement import ExecutorGraph, PlacementProposal, cpu_loads, decide_by_traffic
 
 BOUNDS = {"imbalance": (1.001, 100.0), "least_saving_percent": (0.0, 100.0), "rest_s": (1.0, LONGEST_ROUND_S)}
 
@@ -67,9 +66,12 @@ def decide(observation: Observation, memory: Memory, parameters: MetisParameters
 def _propose(
     graph: ExecutorGraph, _observation: Observation, parameters: MetisParameters, metis: MetisProcess
 ) -> PlacementProposal:
-    weights = _vertex_weights(graph, parameters)
-    if isinstance(weights, str):
-        return PlacementProposal(f"refused: {weights}")
+    weights = graph.processed if parameters.vertex_weight == "tuples" else np.ones(len(graph.executors))
+    if parameters.vertex_weight == "cpu":
+        weights, components = cpu_loads(graph)
+        if components:
+            names = ", ".join(components)
+            return PlacementProposal(f"refused: no CPU time is on record of executors of {names}")
     vertices = graph.busy()
     count = min(len(graph.slots), graph.topology.workers, len(vertices))
     what = f"{len(vertices)} executors in {count} parts"
@@ -94,13 +96,3 @@ def _propose(
     if least_percent is not None and change.saving_percent() < least_percent:
         return PlacementProposal(f"declined, less than {least_percent:g} % are saved: {words}")
     return PlacementProposal(words, change.placement)
-
-
-def _vertex_weights(graph: ExecutorGraph, parameters: MetisParameters) -> Numbers | str:
-    """Return the weight of each executor, or why there are none."""
-    if parameters.vertex_weight == "tuples":
-        return graph.processed
-    if parameters.vertex_weight == "one":
-        return np.ones(len(graph.executors))
-    loads, components = cpu_loads(graph)
-    return f"no CPU time is on record of executors of {', '.join(components)}" if components else loads

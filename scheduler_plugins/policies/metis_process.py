@@ -94,12 +94,7 @@ class MetisProcess:
         handle = self._graph.fileno()
         command = [sys.executable, "-I", "-S", __file__, json.dumps({"path": sys.path, "graph": handle})]
         process = subprocess.Popen(
-            command,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._words,
-            pass_fds=[handle],
+            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, pass_fds=[handle]
         )
         self._process = self._stack.enter_context(process)
         return process

@@ -20,8 +20,8 @@ import numpy as np
 
 from scheduler_plugins.model import Slot
 from scheduler_plugins.policies.communication import Flags, Integers, Numbers
-from scheduler_plugins.policies.executor_graph import NOWHERE, PORTS, ExecutorGraph
 from scheduler_plugins.policies.pairwise import ROUNDING
+from scheduler_plugins.policies.traffic_placement import NOWHERE, PORTS, ExecutorGraph
 
 Labels = Literal["matched", "in_order"]
 

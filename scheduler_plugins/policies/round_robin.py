@@ -27,13 +27,10 @@ class RoundRobinParameters:
         check_parameters(self)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise ValueError(f"seed is {self.seed!r}; allowed is a whole number")
-        if self.machines != "random" and not _is_names(self.machines):
+        names = () if isinstance(self.machines, str) or not isinstance(self.machines, Sequence) else self.machines
+        is_list = all(isinstance(name, str) for name in names) and 0 < len(set(names)) == len(names)
+        if self.machines != "random" and not is_list:
             raise ValueError(f"machines is {self.machines!r}; allowed are random and a list of different machine names")
-
-
-def _is_names(value: object) -> bool:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(n, str) for n in value)
-    return is_list and isinstance(value, Sequence) and 0 < len(set(value)) == len(value)
 
 
 def decide(
@@ -44,11 +41,7 @@ def decide(
         return first or Decision(memory=memory)
     if observation.event.kind == "scale_out":
         return even.place_everything_again(observation, memory)
-    return _scale_in(observation, memory, parameters)
-
-
-def _scale_in(observation: Observation, memory: Memory, parameters: RoundRobinParameters) -> Decision:
-    leave = observation.event.leave if observation.event else 0
+    leave = observation.event.leave
     candidates = sorted(machine.name for machine in scaling.living_machines(observation))
     if parameters.machines == "random":
         draw = Random(parameters.seed).sample(candidates, min(max(leave, 0), len(candidates)))

@@ -24,17 +24,14 @@ def delegate(
 ) -> Decision:
     """Let a scheduler place. `rebalance`: at an event everything is placed anew; else running tasks stay. `called`: its
     name in words."""
-    places = Decision(memory=memory, scheduler=scheduler, scheduler_conf=conf, reason=_unplaced_reasons(observation))
+    reasons = "; ".join(topology.unplaced_why for topology in observation.topologies if topology.unplaced_why)
+    places = Decision(memory=memory, scheduler=scheduler, scheduler_conf=conf, reason=reasons)
     if observation.event is None or observation.event.kind == "scale_in":
         return places
     if not rebalance:
         return replace(places, settled=True, reason="Storm left alone: nothing moves without a rebalance")
     topologies = tuple(topology.topology_id for topology in observation.topologies if topology.placement)
     return replace(places, settled=True, rebalance=topologies, reason=f"rebalance: {called} places everything anew")
-
-
-def _unplaced_reasons(observation: Observation) -> str:
-    return "; ".join(topology.unplaced_why for topology in observation.topologies if topology.unplaced_why)
 
 
 ISOLATION_MACHINES = "isolation.scheduler.machines"
@@ -50,18 +47,13 @@ class StormParameters:
         if self.scheduler not in STORM_SCHEDULERS:
             raise ValueError(f"scheduler is {self.scheduler!r}; allowed are {', '.join(STORM_SCHEDULERS)}")
         check_parameters(self)
-        if self.scheduler == "isolation" and not _machines_by_topology(self.conf.get(ISOLATION_MACHINES)):
+        machines = self.conf.get(ISOLATION_MACHINES)
+        numbers = machines.values() if isinstance(machines, Mapping) else ()
+        if self.scheduler == "isolation" and not (numbers and all(type(n) is int and n >= 1 for n in numbers)):
             raise ValueError(
-                f"conf has {ISOLATION_MACHINES} {self.conf.get(ISOLATION_MACHINES)!r}; isolation"
-                f" needs a number of machines, 1 or more, "
-                "by topology name, such as {star: 4}"
+                f"conf has {ISOLATION_MACHINES} {machines!r}; isolation needs a number of machines, 1 or more, by"
+                " topology name, such as {star: 4}"
             )
-
-
-def _machines_by_topology(value: object) -> bool:
-    if not isinstance(value, Mapping) or not value:
-        return False
-    return all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in value.values())
 
 
 def decide(observation: Observation, memory: Memory, parameters: StormParameters = StormParameters()) -> Decision:

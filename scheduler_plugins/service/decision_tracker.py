@@ -115,7 +115,13 @@ class DecisionTracker:
         """Record the bridge's report on a topology; return the decision if it was not applied there."""
         for status in self.statuses:
             if status.decision_id == body["decision_id"] and body["topology"] in status.waiting:
-                return _record_outcome(status, body)
+                status.waiting.discard(body["topology"])
+                if body["ok"]:
+                    status.applied.add(body["topology"])
+                if not status.failed:  # report the first failure
+                    status.outcome_t, status.message = float(body["t"]), str(body.get("message", ""))
+                status.failed = status.failed or not body["ok"]
+                return None if body["ok"] else status
         return None  # of an earlier run, or a repeated report
 
     def find(self, decision_id: str | None) -> DecisionStatus | None:
@@ -127,13 +133,3 @@ class DecisionTracker:
     def released(self) -> set[str]:
         """Return machines that may leave, now or once pending decisions are applied."""
         return {machine for status in self.statuses if not status.failed for machine in status.decision.release}
-
-
-def _record_outcome(status: DecisionStatus, body: Mapping[str, Any]) -> DecisionStatus | None:
-    status.waiting.discard(body["topology"])
-    if body["ok"]:
-        status.applied.add(body["topology"])
-    if not status.failed:  # report the first failure
-        status.outcome_t, status.message = float(body["t"]), str(body.get("message", ""))
-    status.failed = status.failed or not body["ok"]
-    return None if body["ok"] else status

@@ -109,11 +109,6 @@ def _changes_at(changes: Sequence[RateChange], times_s: Collection[float]) -> li
     ]
 
 
-def _due_until(changes: Sequence[RateChange], t: float) -> float:
-    since_s, factor, seconds = rates_since(changes, t)[0]
-    return seconds + factor * (t - since_s)
-
-
 @dataclass
 class RateTimeline:
     """Changes of one rate, oldest first, including future ones; `since_s`: when the course that it follows began."""
@@ -182,7 +177,9 @@ class InputRates:
 
     def due_seconds(self, key: RateKey, from_s: float, until_s: float) -> float:
         """Return how long the submitted rate takes for the tuples due in between, from sources of that key."""
-        begin, end = (_due_until(self._ruling(key).changes, t) for t in (from_s, until_s))
+        changes = self._ruling(key).changes
+        pairs = ((t, rates_since(changes, t)[0]) for t in (from_s, until_s))
+        begin, end = (seconds + factor * (t - since_s) for t, (since_s, factor, seconds) in pairs)
         return end - begin
 
     def keys_in(self, key: RateKey) -> list[RateKey]:

@@ -38,7 +38,11 @@ class LineSums:
         pairs = list(lines)
         lines_inside = {id(line): line for line, share in pairs if share >= 1}
         for key in [key for key in self._inside if key not in lines_inside]:
-            self._take_out(self._inside.pop(key))
+            for name, n in self.of(self._inside.pop(key)):
+                self._sums[name] -= n
+                self._numbers[name] -= 1
+                if not self._numbers[name]:  # a sum without lines is missing, not 0
+                    del self._sums[name], self._numbers[name]
         for key, line in lines_inside.items():
             if key not in self._inside:
                 self._inside[key] = line
@@ -52,18 +56,17 @@ class LineSums:
                     sums[name] = sums.get(name, 0.0) + n * share
         return sums
 
-    def _take_out(self, line: CountedLine) -> None:
-        """Subtract a line. A sum without lines is missing, not 0."""
-        for name, n in self.of(line):
-            self._sums[name] -= n
-            self._numbers[name] -= 1
-            if not self._numbers[name]:
-                del self._sums[name], self._numbers[name]
-
 
 def counted(line: Mapping[str, Any]) -> CountedLine:
     """Return the counts of a line. Raises KeyError, TypeError or ValueError for one that violates the contract."""
-    t_s, counts = float(line["t"]), [*_task_counts(line), *_spout_counts(line), *_sink_counts(line)]
+    t_s, counts = float(line["t"]), list(_task_counts(line))
+    spouts, sinks = line.get("spouts") or {}, line.get("sinks") or {}
+    for task, due in zip(*(spouts.get(k, ()) for k in ("task", "due")), strict=True):
+        if due is not None:
+            counts.append((("due", int(task)), int(due)))
+    if sinks:
+        counts.append((("latencies",), int(sum(sinks.get("n", ())))))
+        counts.append((("latency_us",), round(1000 * sum(sinks.get("sum_ms", ())))))
     for group, key, number in (("streams", ("task", "stream"), "emitted"),
                                ("sources", ("task", "component", "stream"), "executed")):  # fmt: skip
         columns = line.get(group) or {}
@@ -92,17 +95,3 @@ def _task_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:
             yield ("backpressure_us", task), round(1000 * waited_ms)
         if cpu_ms is not None:
             yield ("cpu_us", task), round(1000 * cpu_ms)
-
-
-def _spout_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:
-    group = line.get("spouts") or {}
-    for task, due in zip(*(group.get(k, ()) for k in ("task", "due")), strict=True):
-        if due is not None:
-            yield ("due", int(task)), int(due)
-
-
-def _sink_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:
-    group = line.get("sinks") or {}
-    if group:
-        yield ("latencies",), int(sum(group.get("n", ())))
-        yield ("latency_us",), round(1000 * sum(group.get("sum_ms", ())))

@@ -178,83 +178,55 @@ class Rates:
     def of(self, tasks: Iterable[int]) -> list[TaskSums]:
         return [self.counts.tasks[task] for task in tasks if task in self.counts.tasks]
 
-    def per_second(self, counts: Sequence[float]) -> float | None:
-        """Return the rate; None without counts."""
-        return sum(counts) / self.seconds if counts and self.seconds else None
+    def per_second(self, counts: Iterable[float | None]) -> float | None:
+        """Return the rate of known counts; None without any."""
+        known = [count for count in counts if count is not None]
+        return sum(known) / self.seconds if known and self.seconds else None
+
+    def common(self, tasks: Sequence[TaskSums]) -> dict[str, Any]:
+        """Return the fields that an executor and a component have alike."""
+        timed = sum(task.timed for task in tasks)
+        queues = [task.queue for task in tasks if task.queue is not None]
+        return {
+            "emitted_per_s": self.per_second(task.emitted for task in tasks),
+            "executed_per_s": self.per_second(task.executed for task in tasks),
+            "execute_ms": sum(task.execute_ms for task in tasks) / timed if timed else None,
+            "queue": sum(queues) if queues else None,
+            "backpressure_ms_per_s": self.per_second(task.backpressure_ms for task in tasks),
+        }
 
 
 def _component_with_rates(component: Component, rates: Rates) -> Component:
     executors = tuple(_executor_with_rates(executor, component.tasks, rates) for executor in component.executors)
     mine = rates.of(component.tasks)
-    capacities = [e.capacity for e in executors if e.capacity is not None]
-    delays = [r.behind_ms for r in mine if r.behind_ms is not None]
     return replace(
         component,
         executors=executors,
-        emitted_per_s=rates.per_second([r.emitted for r in mine]),
-        executed_per_s=rates.per_second([r.executed for r in mine]),
-        execute_ms=_per_tuple(mine),
-        capacity=max(capacities, default=None),
-        queue=_waiting(mine),
-        due_per_s=rates.per_second([r.due for r in mine if r.due is not None]),
-        behind_ms=max(delays) if delays else None,
-        backpressure_ms_per_s=_backpressure(mine, rates),
+        capacity=max((e.capacity for e in executors if e.capacity is not None), default=None),
+        due_per_s=rates.per_second(task.due for task in mine),
+        behind_ms=max((task.behind_ms for task in mine if task.behind_ms is not None), default=None),
+        **rates.common(mine),
     )
 
 
 def _executor_with_rates(executor: Executor, tasks: tuple[int, ...], rates: Rates) -> Executor:
+    """Return the executor. Its capacity is unknown where tuples were executed and none was timed."""
     mine = rates.of(tasks[bisect_left(tasks, executor.first_task) : bisect_right(tasks, executor.last_task)])
-    executed_per_s, execute_ms = rates.per_second([r.executed for r in mine]), _per_tuple(mine)
-    return replace(
-        executor,
-        emitted_per_s=rates.per_second([r.emitted for r in mine]),
-        executed_per_s=executed_per_s,
-        execute_ms=execute_ms,
-        capacity=_capacity(executed_per_s, execute_ms),
-        queue=_waiting(mine),
-        backpressure_ms_per_s=_backpressure(mine, rates),
-        cpu_load=_cpu_load(mine, rates),
-    )
-
-
-def _capacity(executed_per_s: float | None, execute_ms: float | None) -> float | None:
-    """Return the share of the time spent executing; unknown where tuples were executed and none was timed."""
-    if not executed_per_s:
-        return executed_per_s
-    return None if execute_ms is None else executed_per_s * execute_ms / 1000
+    common = rates.common(mine)
+    executed_per_s, execute_ms = common["executed_per_s"], common["execute_ms"]
+    capacity = executed_per_s
+    if executed_per_s:
+        capacity = None if execute_ms is None else executed_per_s * execute_ms / 1000
+    cpu_ms_per_s = rates.per_second(task.cpu_ms for task in mine)
+    return replace(executor, capacity=capacity, cpu_load=cpu_ms_per_s and cpu_ms_per_s / 1000, **common)
 
 
 def _edge_with_rate(edge: Edge, components: Mapping[str, Component], rates: Rates) -> Edge:
     senders, receivers = components[edge.source].tasks, components[edge.target].tasks
-    emitted = [rates.counts.streams.get((task, edge.stream)) for task in senders]
-    executed = [rates.counts.sources.get((task, edge.source, edge.stream)) for task in receivers]
-    rate = rates.per_second([n for n in emitted if n is not None])
+    rate = rates.per_second(rates.counts.streams.get((task, edge.stream)) for task in senders)
+    executed = (rates.counts.sources.get((task, edge.source, edge.stream)) for task in receivers)
     copies = len(receivers) if edge.grouping == "all" else 1
-    return replace(
-        edge,
-        tuples_per_s=None if rate is None else rate * copies,
-        executed_per_s=rates.per_second([n for n in executed if n is not None]),
-    )
-
-
-def _backpressure(tasks: Iterable[TaskSums], rates: Rates) -> float | None:
-    return rates.per_second([task.backpressure_ms for task in tasks if task.backpressure_ms is not None])
-
-
-def _cpu_load(tasks: Iterable[TaskSums], rates: Rates) -> float | None:
-    """Return cores in use; None where no line has a time."""
-    used_ms_per_s = rates.per_second([task.cpu_ms for task in tasks if task.cpu_ms is not None])
-    return None if used_ms_per_s is None else used_ms_per_s / 1000
-
-
-def _waiting(tasks: Iterable[TaskSums]) -> float | None:
-    queues = [task.queue for task in tasks if task.queue is not None]
-    return sum(queues) if queues else None
-
-
-def _per_tuple(tasks: Sequence[TaskSums]) -> float | None:
-    timed = sum(task.timed for task in tasks)
-    return sum(task.execute_ms for task in tasks) / timed if timed else None
+    return replace(edge, tuples_per_s=rate and rate * copies, executed_per_s=rates.per_second(executed))
 
 
 def _slots(body: Json) -> dict[int, Slot]:

@@ -55,7 +55,11 @@ def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]
     for topology_id in sorted({*decision.executors, *decision.placement, *decision.rebalance}):
         if topology_id not in topologies:
             yield Refusal("unknown_topology", f"topology {topology_id} was not observed")
-        elif topologies[topology_id].rebalancing and _changes(decision, topology_id):
+        elif topologies[topology_id].rebalancing and (
+            decision.executors.get(topology_id)
+            or decision.placement.get(topology_id)
+            or topology_id in decision.rebalance
+        ):
             name = topologies[topology_id].name
             yield Refusal("under_way", f"an earlier change of {name} is not carried out yet; wait until it is")
         else:
@@ -70,11 +74,6 @@ def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]
     if type(decision.acquire) is not int or decision.acquire < 0:
         words = f"acquire is {decision.acquire!r}; allowed are whole numbers from 0"
         yield Refusal("acquire_out_of_range", words)
-
-
-def _changes(decision: Decision, topology_id: str) -> bool:
-    changes = decision.executors.get(topology_id) or decision.placement.get(topology_id)
-    return bool(changes) or topology_id in decision.rebalance
 
 
 def _executor_refusals(topology: Topology, decision: Decision) -> Iterator[Refusal]:

@@ -213,16 +213,11 @@ class Samples:
         """Record that the topology is in this slot from now on: lines of an earlier worker there do not count."""
         self._joined_s[slot] = now
 
-    def age_s(self, now: float, slots: Iterable[str]) -> float | None:
+    def age_s(self, now: float, slots: Collection[str]) -> float | None:
         """Return the age of the oldest of the newest lines of `slots`; None while one of them has not reported."""
-        newest = [self._newest_s(slot) for slot in slots]
-        times = [t for t in newest if t is not None]
-        return max(0.0, now - min(times)) if times and len(times) == len(newest) else None
-
-    def _newest_s(self, slot: str) -> float | None:
-        lines = self._lines.get(slot)
-        t = lines[-1].t_s if lines else None
-        return None if t is None or t < self._joined_s.get(slot, t) else t
+        ends = {slot: lines[-1].t_s for slot in slots if (lines := self._lines.get(slot))}
+        times = [t for slot, t in ends.items() if t >= self._joined_s.get(slot, t)]
+        return max(0.0, now - min(times)) if times and len(times) == len(set(slots)) else None
 
     def reporting(self, now: float) -> int:
         return sum(1 for lines in self._lines.values() if lines and now - lines[-1].t_s < self._fresh_s)
@@ -298,7 +293,10 @@ class MachineSamples:
             raise ValueError(f"cpu_quota_cores is {cores}; allowed: above 0")
         if cores is not None:
             self.cores[machine] = float(cores)
-        _append(self._lines[machine], line, float(line["t"]) - self.window_s)
+        lines, oldest_s = self._lines[machine], float(line["t"]) - self.window_s
+        lines.append(line)
+        while lines and lines[0]["t"] <= oldest_s:
+            lines.popleft()
 
     def cpu_load(self, machine: str, now: float) -> float | None:
         """Return cores in use, mean over the window; None of a machine that has been silent for a while."""
@@ -346,9 +344,3 @@ def _last_begin(lines: Iterable[CountedLine], until: float, gap_s: float) -> flo
                 break
             begin, pid = line.begin_s, line.pid
     return begin
-
-
-def _append(lines: deque[Line], line: Line, oldest: float) -> None:
-    lines.append(line)
-    while lines and lines[0]["t"] <= oldest:
-        lines.popleft()

@@ -31,10 +31,9 @@ from types import MappingProxyType
 from typing import Any
 
 from scheduler_plugins.service.messages import MessageError, answer_json, request_from_json
-from scheduler_plugins.service.policy_call import Round
+from scheduler_plugins.service.policy_call import HANG_FILE, HANG_S, HangWatch, Round, TimedDecisions
 from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.state import ServiceState
-from scheduler_plugins.service.timed_decisions import HANG_FILE, HANG_S, HangWatch, TimedDecisions
 
 log = logging.getLogger(__name__)
 LARGEST_BODY = 16 * 1024 * 1024
@@ -82,7 +81,11 @@ class PolicyServer(ThreadingHTTPServer):
         if call is None:
             raise CallRefusal(404, f"{method} {path}: known are {', '.join(f'{m} {p}' for m, p in sorted(CALLS))}")
         if path == "/schedule":
-            return self._schedule(json.loads(body))
+            with self.lock:
+                round = self.state.begin_round(request_from_json(json.loads(body)))
+            outcome = self.decisions.decide(round) if round.decision is None else round.decision
+            with self.lock:
+                return answer_json(self.state.end_round(round, outcome))
         if path == "/configure" and self.decisions.busy():
             raise Restarting(503, "configure: the policy of the run before still decides; the service begins anew")
         with self.lock:
@@ -90,13 +93,6 @@ class PolicyServer(ThreadingHTTPServer):
             if path == "/configure":
                 self.begin_run(self.state.run_id)
             return reply
-
-    def _schedule(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        with self.lock:
-            round = self.state.begin_round(request_from_json(request))
-        outcome = self.decisions.decide(round) if round.decision is None else round.decision
-        with self.lock:
-            return answer_json(self.state.end_round(round, outcome))
 
     def _note_late_decision(self, round: Round, why: str) -> None:
         with self.lock:
@@ -126,22 +122,21 @@ def _json_call(call: Callable[[ServiceState, Mapping[str, Any]], Mapping[str, An
     return lambda state, body, _headers: call(state, json.loads(body))
 
 
+def _lines(body: bytes) -> list[str]:
+    return body.decode("utf-8", "replace").splitlines()
+
+
 def _samples_call(state: ServiceState, body: bytes, headers: Mapping[str, str]) -> Mapping[str, Any]:
-    reply = state.take_samples(body.decode("utf-8", "replace").splitlines(), headers.get(TOPOLOGY_HEADER, ""))
+    reply = state.take_samples(_lines(body), headers.get(TOPOLOGY_HEADER, ""))
     state.note_sources(headers.get(SOURCES_HEADER, ""))
     return reply
-
-
-def _machine_samples_call(state: ServiceState, body: bytes, _headers: Mapping[str, str]) -> Mapping[str, Any]:
-    state.take_machine_samples(body.decode("utf-8", "replace").splitlines())
-    return {}
 
 
 CALLS: Mapping[tuple[str, str], Call] = {
     ("POST", "/schedule"): _json_call(ServiceState.schedule),
     ("POST", "/applied"): _json_call(ServiceState.applied),
     ("POST", "/samples"): _samples_call,
-    ("POST", "/machine_samples"): _machine_samples_call,
+    ("POST", "/machine_samples"): lambda state, body, _headers: state.take_machine_samples(_lines(body)),
     ("POST", "/configure"): _json_call(ServiceState.configure),
     ("POST", "/scale"): _json_call(ServiceState.scale),
     ("POST", "/rounds"): _json_call(ServiceState.change_rounds),

@@ -46,7 +46,6 @@ from scheduler_plugins.service.emission_records import (
     is_factor,
     wrong_changes,
 )
-from scheduler_plugins.service.machine_requests import MachineRequests, RequestRefusal, RequestStatus, why_refused
 from scheduler_plugins.service.messages import (
     Answer,
     Request,
@@ -56,11 +55,18 @@ from scheduler_plugins.service.messages import (
     observation_of,
     request_from_json,
 )
-from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Postponement, Round, decide
+from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Postponement, Round, ask_policy
 from scheduler_plugins.service.refusal import restarting_slots
 from scheduler_plugins.service.run_snapshot import RunSnapshot, oldest
 from scheduler_plugins.service.samples import AHEAD_S, WINDOW_S, MachineSamples
-from scheduler_plugins.service.scale_requests import CallRefusal, limits_from, scale_event_from
+from scheduler_plugins.service.scale_requests import (
+    CallRefusal,
+    MachineRequests,
+    RequestStatus,
+    limits_from,
+    scale_event_from,
+    why_refused,
+)
 from scheduler_plugins.service.topology_state import TopologyState
 
 PostedLine = str | Mapping[str, Any]  # JSON, or its value
@@ -170,10 +176,7 @@ class ServiceState:
         """Take the outcome of the request that is under way; a repetition has no effect. Refused: 409 for any other,
         400 for an invalid one."""
         now, is_new = self.clock(), self.requests.is_under_way(body.get("request_id"))
-        try:
-            request = self.requests.end(body, now)
-        except RequestRefusal as refused:
-            raise CallRefusal(refused.status, str(refused)) from refused
+        request = self.requests.end(body, now)
         if is_new and request.kind == "release" and request.outcome != "done":
             self._released -= set(request.machines)  # they stay, and may be used again
         return {"request_id": request.request_id, "t": now}
@@ -187,23 +190,20 @@ class ServiceState:
         oldest_s = min((t for each in spouts if (t := each.oldest_s()) is not None), default=now)
         rates.prune(oldest_s, now, {t for each in spouts for t in each.times_s()})
         if "changes" in body:
-            return self._follow_course(body, now)
+            problem = wrong_changes(body, now)
+            if not problem and "factor" in body:
+                problem = f"factor is {body['factor']!r} beside changes; give one of them"
+            if problem:
+                raise CallRefusal(400, f"input_rate: {problem}")
+            rates.take(body, now)
+            rates.is_timed = True
+            return {"until": float(body["changes"][-1][0]), "t": now}
         factor = body.get("factor")
         if not is_factor(factor):
             limits = f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}, times the submitted rate"
             raise CallRefusal(400, f"input_rate: factor is {factor!r}; allowed is {limits}")
         rates.take(body, now)
         return {"factor": float(factor), "t": now}
-
-    def _follow_course(self, body: Mapping[str, Any], now: float) -> dict[str, Any]:
-        problem = wrong_changes(body, now)
-        if not problem and "factor" in body:
-            problem = f"factor is {body['factor']!r} beside changes; give one of them"
-        if problem:
-            raise CallRefusal(400, f"input_rate: {problem}")
-        self._input_rates.take(body, now)
-        self._input_rates.is_timed = True
-        return {"until": float(body["changes"][-1][0]), "t": now}
 
     @property
     def input_rate_factor(self) -> float:
@@ -218,7 +218,12 @@ class ServiceState:
         """Take lines of a worker of that topology. One that begins posts nothing: it gets its spouts' records of
         earlier processes. Once a rate follows a course, every worker gets the coming changes."""
         nonempty_lines = [line for line in lines if not isinstance(line, str) or line.strip()]
-        self._add_lines(nonempty_lines, self._add_worker_line)
+
+        def add(line: Mapping[str, Any]) -> None:
+            if (each := self.topologies.get(line["topology"])) is not None:  # else of an earlier run
+                each.samples.add_worker(line)
+
+        self._add_lines(nonempty_lines, add)
         topology, now = self.topologies.get(topology_id), self.clock()
         name = topology.name if topology else None
         answer: dict[str, Any] = {"input_rate_factor": self._input_rates.factor((name, None), now)}
@@ -237,13 +242,9 @@ class ServiceState:
             new_tasks = {int(task) for task in tasks.split(",") if task.isdecimal()}
             topology.samples.emissions.begin(new_tasks & topology.spout_tasks, self.clock())
 
-    def take_machine_samples(self, lines: Iterable[PostedLine]) -> None:
+    def take_machine_samples(self, lines: Iterable[PostedLine]) -> dict[str, Any]:
         self._add_lines(lines, self.machine_samples.add)
-
-    def _add_worker_line(self, line: Mapping[str, Any]) -> None:
-        topology = self.topologies.get(line["topology"])
-        if topology is not None:  # else of an earlier run
-            topology.samples.add_worker(line)
+        return {}
 
     def _add_lines(self, lines: Iterable[PostedLine], add: Callable[[Mapping[str, Any]], None]) -> None:
         latest_s = self.clock() + AHEAD_S
@@ -260,7 +261,7 @@ class ServiceState:
     def schedule(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Do one scheduling round: ask the policy, log it, answer with the changes; one that throws moves nothing."""
         round = self.begin_round(request_from_json(body))
-        return answer_json(self.end_round(round, decide(round)))
+        return answer_json(self.end_round(round, ask_policy(round)))
 
     def begin_round(self, request: Request) -> Round:
         begin_s = self.clock()
@@ -270,8 +271,11 @@ class ServiceState:
         self._expire_decisions()
         withdrawal = self._withdraw_unless_arrived(request)
         self._record_request(request)
-        observation = self._observe(request)
-        without = self._decision_without_policy(observation)
+        observation, without = self._observe(request), None
+        if is_all_under_way(observation):
+            without = Decision(memory=self.memory, reason="held: a rebalance is under way" if self.event else "")
+        elif self._final_error is not None:
+            without = Decision(memory=self.memory, reason=f"policy failed: {self._final_error}")
         withdrawn_id = withdrawal.decision_id if withdrawal else None
         return Round(begin_s, self._configured, request, observation, self.policy, self.memory, without, withdrawn_id)
 
@@ -280,11 +284,19 @@ class ServiceState:
         gone."""
         if round.configured != self._configured:
             return answer_of(Decision(reason="held: another run has begun"), None, self.policy_name)
-        decision = self._decision_of(outcome)
+        if isinstance(outcome, PolicyFailure):
+            self.policy_error = outcome.why
+            self._final_error = outcome.why if outcome.final else self._final_error
+        reason = f"held: {outcome.why}" if isinstance(outcome, Postponement) else f"policy failed: {self.policy_error}"
+        decision = outcome if isinstance(outcome, Decision) else Decision(memory=self.memory, reason=reason)
         if self.memory is not round.memory:
             decision = Decision(memory=self.memory, reason="held: the decision before it has failed meanwhile")
-        elif outcome is decision and round.decision is None:
-            self._note_answer(round, decision)
+        elif outcome is decision and round.decision is None:  # the policy has seen failures and waiting topologies
+            self._failures = self._failures[len(round.observation.failures) :]
+            waiting_ids = (t.topology_id for t in topologies_to_place(round.observation))
+            self._unplaceable = frozenset(each for each in waiting_ids if not decision.placement.get(each))
+            if round.observation.may_act and self._decide_every_s is not None:
+                self._acts_next_s = round.started + max(self._decide_every_s, decision.rest_s)
         granted = self._without_refused_request(decision, round.observation)
         if round.observation.may_act and self._decide_every_s is None and granted.changes():
             granted = Decision(memory=self.memory, reason="held: the policy may act by itself no more")
@@ -292,17 +304,6 @@ class ServiceState:
         answer = answer_of(granted, decision_id, self.policy_name)
         self._log(round, decision, answer)
         return answer
-
-    def _note_answer(self, round: Round, decision: Decision) -> None:
-        """Note that the policy has seen failures and waiting topologies; one that may act is asked again after its
-        rest."""
-        self._failures = self._failures[len(round.observation.failures) :]
-        waiting_ids = (
-            t.topology_id for t in topologies_to_place(round.observation) if not decision.placement.get(t.topology_id)
-        )
-        self._unplaceable = frozenset(waiting_ids)
-        if round.observation.may_act and self._decide_every_s is not None:
-            self._acts_next_s = round.started + max(self._decide_every_s, decision.rest_s)
 
     def _record_request(self, request: Request) -> None:
         self._machines = tuple(machine.name for machine in request.machines if machine.alive)
@@ -346,29 +347,10 @@ class ServiceState:
             machine_requests=self.requests.shown(), machine_limits=limits,
         )  # fmt: skip
 
-    def _decision_without_policy(self, observation: Observation) -> Decision | None:
-        if is_all_under_way(observation):
-            return Decision(memory=self.memory, reason="held: a rebalance is under way" if self.event else "")
-        if self._final_error is not None:
-            return Decision(memory=self.memory, reason=f"policy failed: {self._final_error}")
-        return None
-
     def explain_failure(self, round: Round, why: str) -> None:
         """Add details to a known failure, if its run still goes on."""
         if round.configured == self._configured and self._final_error is not None:
             self.policy_error = self._final_error = why
-
-    def _decision_of(self, outcome: Outcome) -> Decision:
-        if isinstance(outcome, PolicyFailure):
-            return self._failure_decision(outcome)
-        if isinstance(outcome, Postponement):
-            return Decision(memory=self.memory, reason=f"held: {outcome.why}")
-        return outcome
-
-    def _failure_decision(self, failure: PolicyFailure) -> Decision:
-        self.policy_error = failure.why
-        self._final_error = failure.why if failure.final else self._final_error
-        return Decision(memory=self.memory, reason=f"policy failed: {failure.why}")
 
     def _without_refused_request(self, decision: Decision, observation: Observation) -> Decision:
         """Return the decision without a refused machine request, which goes on record."""

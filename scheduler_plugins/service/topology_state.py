@@ -32,7 +32,7 @@ class TopologyState:
     @classmethod
     def first(cls, topology: Topology, window_s: float, machines: tuple[str, ...], sample_s: int = 1) -> TopologyState:
         """Return the state of a topology that is new in a request; `machines`: living ones."""
-        samples = Samples(topology.topology_id, window_s, sample_s, sinks=_sink_names(topology))
+        samples = Samples(topology.topology_id, window_s, sample_s, sinks=frozenset(topology.sinks()))
         return cls(topology.topology_id, topology.name, samples, machines)
 
     def record(self, topology: Topology, now: float) -> None:
@@ -80,8 +80,3 @@ class TopologyState:
 
     def restarts(self) -> list[WorkerRestart]:
         return [replace(restart, topology=self.name) for restart in self.samples.restarts]
-
-
-def _sink_names(topology: Topology) -> frozenset[str]:
-    sources = {edge.source for edge in topology.edges}
-    return frozenset(edge.target for edge in topology.edges if edge.target not in sources)

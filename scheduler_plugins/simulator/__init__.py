@@ -1,9 +1,9 @@
 """A Storm cluster as a queueing model: deterministic for a seed, on a clock of its own.
 
 `work` says what components do to tuples and what machines can do, `layout` turns what runs into arrays, `capacity` says
-what executors can do in a step, `flow` moves tuples through them, `cpu` shares cores, `world` has machines, workers and
-time, `lines` writes what the workers and probes of a real cluster would have written. docs/simulator.md says what is
-modelled, docs/decisions/simulator.md why so.
+what executors can do in a step, `flow` moves tuples through them, `world` has machines, workers and time, `lines`
+writes what the workers and probes of a real cluster would have written. docs/simulator.md says what is modelled,
+docs/decisions/simulator.md why so.
 """
 
 import hashlib

@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
+from scheduler_plugins.simulator.capacity import HIGHEST_UTILISATION
 from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Ints, Layout, sums, sums_of_each
-from scheduler_plugins.simulator.waits import HIGHEST_UTILISATION
 
 LONGEST_S = 1e6  # that is left to a tuple which nobody serves
 # A spout looks at what it has received in every fourth of its rounds (topology.spout.recvq.skips), and sleeps in each

@@ -7,9 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduler_plugins.simulator.back_pressure import foreseen, most_by_queues, room
-from scheduler_plugins.simulator.cpu import fair_level
-from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Ints, Layout, sums
+from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Ints, Layout, sums
 
 FASTEST_S = 1e-7  # no tuple takes an executor less
 SUDDEN = 0.02  # a change of what falls due, as a share, after which the arrivals of the step before say too little
@@ -96,8 +94,20 @@ class Capacity:
         """That each executor can execute in the step, by its thread and its share of its machine's cores."""
         each_s = costs.alone_s
         due = np.minimum(np.where(np.isfinite(now.due), now.due, now.step_s / each_s), backlog.allowed)
-        is_sudden = self._is_sudden(now, np.where(np.isfinite(now.due), due, 0.0))
-        expected = self._expected(now, due, each_s, backlog, is_sudden)
+        total = float(np.where(np.isfinite(now.due), due, 0.0).sum()) / now.step_s
+        before, self._before = self._before, (total, now.up, now.cores)
+        is_sudden = (  # what falls due, who works or what machines can do is not what it was in the step before
+            before is None
+            or abs(total - before[0]) > SUDDEN * before[0]
+            or not (np.array_equal(before[2], now.cores) and np.array_equal(before[1], now.up))
+        )
+        # As many tuples will come as in the step before. Where a machine lacked CPU, what comes with as much of it;
+        # after a sudden change, what comes if nobody lacks any: of unexpected tuples a machine would do too many.
+        if not is_sudden and np.isinf(self.level).all():
+            expected = backlog.arrivals * now.step_s
+        else:
+            most = now.up * now.step_s / (each_s if is_sudden else np.maximum(each_s, self.service_s))
+            expected = foreseen(self.layout, backlog.waiting, due, most, most)[1]
         wanted = (backlog.waiting + np.where(self.layout.is_spout, due, expected)) / now.step_s
         rate = np.minimum(wanted, 1.0 / each_s) * now.up
         level = self.level
@@ -154,21 +164,120 @@ class Capacity:
         self.most = np.where(fit < 1.0, done, np.inf)
         return np.asarray(capacity)
 
-    def _is_sudden(self, now: Conditions, due: Floats) -> bool:
-        """Return whether what falls due, who works or what machines can do is not what it was in the step before."""
-        total = float(due.sum()) / now.step_s
-        before, self._before = self._before, (total, now.up, now.cores)
-        if before is None or abs(total - before[0]) > SUDDEN * before[0]:
-            return True
-        return not (np.array_equal(before[2], now.cores) and np.array_equal(before[1], now.up))
 
-    def _expected(self, now: Conditions, due: Floats, each_s: Floats, backlog: Backlog, is_sudden: bool) -> Floats:
-        """Tuples that will come to each executor: as many as in the step before. Where a machine lacked CPU, what comes
-        with as much of it; after a sudden change, what comes if nobody lacks any: of tuples that are not expected a
-        machine would do too many."""
-        if not is_sudden:
-            if np.isinf(self.level).all():
-                return backlog.arrivals * now.step_s
-            each_s = np.maximum(each_s, self.service_s)
-        most = now.up * now.step_s / each_s
-        return foreseen(self.layout, backlog.waiting, due, most, most)[1]
+MOST_ROUNDS = 50
+
+
+def fair_level(demand: Floats, machine: Ints, cores: Floats) -> Floats:
+    """Return, of each machine: how many cores its greediest threads get; infinity where there is enough for all.
+
+    Max-min fairness: who wants less than the level gets what it wants, the others share the rest evenly, so that all
+    cores are used. `demand` (cores) and `machine` are of threads, `cores` of machines; a thread on no machine has -1.
+    """
+    level = np.full(len(cores), np.inf)
+    there = machine >= 0
+    demand, machine = demand[there], machine[there]
+    wanted = np.bincount(machine, demand, minlength=len(cores))
+    short = wanted > cores
+    if not short.any():
+        return level
+    rows = short[machine]
+    demand, machine = demand[rows], machine[rows]
+    threads = np.bincount(machine, minlength=len(cores))
+    level[short] = np.maximum(cores[short], 0.0) / threads[short]
+    for _ in range(MOST_ROUNDS):
+        modest = demand <= level[machine]
+        used = np.bincount(machine[modest], demand[modest], minlength=len(cores))
+        greedy = np.bincount(machine[~modest], minlength=len(cores))
+        higher = np.where(greedy > 0, (np.maximum(cores, 0.0) - used) / np.maximum(greedy, 1), np.inf)
+        settled = ~short | (higher <= level * (1 + 1e-12)) | (greedy == 0)
+        level = np.where(short & (greedy > 0), np.maximum(level, higher), level)
+        if settled.all():
+            break
+    return level
+
+
+HIGHEST_UTILISATION = 0.98  # for Kingman's formula: above, the queue of the fluid itself says what waits
+
+
+def queue_wait_s(busy: Floats, cv2: Floats, service_s: Floats) -> Floats:
+    """Kingman's formula, of arrivals at random ("The single server queue in heavy traffic", 1961)."""
+    load = np.minimum(busy, HIGHEST_UTILISATION)
+    return np.asarray(load / (1.0 - load) * (1.0 + cv2) / 2 * service_s)
+
+
+def idle_wait_s(rate: Floats, spin_s: Floats, sleep_s: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of how long a tuple waits until its executor looks, beside the wait for others.
+
+    An executor without tuples looks again and again for `spin_s`, then sleeps `sleep_s` at a time until it finds some:
+    a server with vacations (Fuhrmann and Cooper, "Stochastic decompositions in the M/G/1 queue with generalized
+    vacations", 1985). Its wait is that of a queue without, and the rest of the sleep in which the tuple came: half of
+    it on average, where it did not come before the first one. `rate`: tuples/s that come to it.
+    """
+    spun, slept = rate * spin_s, rate * sleep_s
+    sleeps = np.where(
+        slept > 1e-9, slept / np.maximum(-np.expm1(-slept), 1e-12), 1.0
+    )  # rate x time until one finds some
+    asleep = np.exp(-spun) * sleeps
+    share = np.where(sleep_s > 0, asleep / (-np.expm1(-spun) + asleep), 0.0)
+    mean = share * sleep_s / 2
+    return np.asarray(mean), np.asarray(share * sleep_s**2 / 3 - mean**2)
+
+
+def room(layout: Layout, waiting: Floats, up: Floats) -> Floats:
+    """Tuples that each executor's queue has room for. One that is not there (`up` is 0) holds nobody back: what is sent
+    to it is lost."""
+    return np.where(up > 0.0, layout.buffer - waiting, np.inf)
+
+
+def most_by_queues(layout: Layout, waiting: Floats, due: Floats, capacity: Floats, free: Floats) -> Floats:
+    """Tuples that each executor may execute in a step by the queues after it; infinity where these hold nobody back.
+
+    The queues take what they have `free` and what is executed there. Where a level of the stream would send more than a
+    queue takes, that level is held back as if it alone fed the queue, then all levels by the same share. The other
+    arguments are those of `foreseen`.
+    """
+    wanted, _ = foreseen(layout, waiting, due, capacity, capacity)
+    alone = wanted.copy()  # if nobody of other levels sent to the queues after it
+    for groups in reversed(layout.groups):
+        if groups.number:
+            alone[groups.source_executors] *= _tightest(groups, free, alone, _sent(groups, wanted), wanted)
+    wanted, arriving = foreseen(layout, waiting, due, capacity, alone)
+    done = np.minimum(wanted, alone)
+    for groups in reversed(layout.groups):
+        if groups.number:
+            done[groups.source_executors] *= _tightest(groups, free, done, arriving[groups.span], done)
+    return np.where(done < wanted, done, np.inf)
+
+
+def foreseen(layout: Layout, waiting: Floats, due: Floats, capacity: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """Of each executor: tuples that it would execute of what is `waiting` and comes, and what comes, if each before it
+    executes no more than `most`. `due`: at spouts, infinity where one emits as fast as it can."""
+    arriving, wanted = np.where(layout.is_spout, due, 0.0), np.zeros(layout.size)
+    for groups, part in zip(layout.groups, layout.slices(), strict=True):
+        wanted[part] = np.minimum(waiting[part] + arriving[part], capacity[part])
+        if groups.number:
+            arriving[groups.span] += _sent(groups, np.minimum(wanted, most))
+    return wanted, arriving
+
+
+def _sent(groups: Groups, executed: Floats) -> Floats:
+    """Return what comes to the executors from the first target to the last; `executed` of all executors."""
+    emitted = groups.total(groups.of_sources(executed, 0) * groups.source_selectivity)
+    return groups.at_targets(groups.of_target_groups(emitted) * groups.target_weight)
+
+
+def _tightest(groups: Groups, free: Floats, done: Floats, arriving: Floats, executed: Floats) -> Floats:
+    """Return, of each executor that is a source, the share of what it has `executed` that the queues after it take: of
+    a group what they have `free`, and what is `done` there, beside what is `arriving` (from the first target to the
+    last). Who waits for room gets as much of it as any other; who sends less than that is not held back."""
+    room = np.maximum(free[groups.span] + done[groups.span], 0.0)
+    share = np.minimum(1.0, room / np.maximum(arriving, TINY))
+    of_targets = np.where(groups.target_weight > 0, groups.of_targets(share), 1.0)
+    of_group = np.minimum.reduceat(of_targets, groups.group_begins)
+    if (of_group >= 1.0).all():
+        return np.ones(len(groups.source_executors))
+    sent = groups.of_sources(executed, 0) * groups.source_selectivity
+    level = fair_level(sent, groups.source_group, of_group * groups.total(sent))
+    of_rows = np.minimum(1.0, groups.of_source_groups(level) / np.maximum(sent, TINY))
+    return np.asarray(np.minimum.reduceat(of_rows, groups.source_begins))

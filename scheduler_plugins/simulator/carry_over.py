@@ -32,20 +32,15 @@ def carry_over(old: Flow, new: Flow, ready: Flags) -> None:
             if new.layout.components[row][1].work.on_restart == "skip":
                 give_up(new, ~(same & ready), part)
     if old.trees is not None:
-        _carry_trees(old, new, same & ready, place)
+        rows = np.flatnonzero(same & ready)
+        gone = np.ones(old.layout.size, dtype=bool)
+        gone[place[rows]] = False
+        old.trees.end(gone)
+        if new.trees is not None:
+            old.trees.carry_over(new.trees, rows, place[rows])
     shared = min(new.layout.machines, old.layout.machines)
     for name in ("sent", "received"):
         getattr(new.network, name)[:shared] = getattr(old.network, name)[:shared]
-
-
-def _carry_trees(old: Flow, new: Flow, stays: Flags, place: Ints) -> None:
-    assert old.trees is not None
-    rows, old_rows = np.flatnonzero(stays), place[stays]
-    gone = np.ones(old.layout.size, dtype=bool)
-    gone[old_rows] = False
-    old.trees.end(gone)
-    if new.trees is not None:
-        old.trees.carry_over(new.trees, rows, old_rows)
 
 
 def _places(old: Layout, new: Layout) -> tuple[Ints, Flags]:

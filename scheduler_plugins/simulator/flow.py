@@ -13,11 +13,18 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from scheduler_plugins.simulator.acking import Trees
-from scheduler_plugins.simulator.back_pressure import most_by_queues, room
-from scheduler_plugins.simulator.capacity import Backlog, Capacity, Conditions, TupleCosts
+from scheduler_plugins.simulator.capacity import (
+    Backlog,
+    Capacity,
+    Conditions,
+    TupleCosts,
+    idle_wait_s,
+    most_by_queues,
+    queue_wait_s,
+    room,
+)
 from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Layout, sums
 from scheduler_plugins.simulator.network import Network, NetworkStep, received_bytes
-from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
 
 LATE_S = 1.0  # after it was due, as workers count it
 
@@ -93,7 +100,12 @@ class Flow:
         return cls(layout, queues, counters, machines, arrivals, Network(layout), Capacity(layout), Trees.of(layout))
 
     def step(self, now: Conditions) -> None:
-        costs, allowed = self._costs(now.speed), self._allowed(now.step_s)
+        thread_s, transfer_s = self.layout.thread_s, self.layout.transfer_s
+        allowed = np.full(self.layout.size, np.inf)  # tuples that a spout may emit by its trees
+        if self.trees is not None:
+            thread_s, transfer_s = thread_s + self.trees.thread_s, transfer_s + self.trees.transfer_s
+            allowed = self.trees.allowed_per_s * now.step_s
+        costs = TupleCosts(self.layout.sleep_s / now.speed, thread_s / now.speed, transfer_s)
         capacity = self.capacity.tuples(now, costs, Backlog(self.queues.waiting, self.arrivals, allowed))
         network = self.network.begin_step(now.bandwidth, now.step_s, now.reaches)
         if network is not None:
@@ -111,16 +123,6 @@ class Flow:
             arrivals = step.fall_due(part) if number == 0 else step.arrive(part)
             step.execute(arrivals, number)
         step.finish()
-
-    def _costs(self, speed: Floats) -> TupleCosts:
-        thread_s, transfer_s = self.layout.thread_s, self.layout.transfer_s
-        if self.trees is not None:
-            thread_s, transfer_s = thread_s + self.trees.thread_s, transfer_s + self.trees.transfer_s
-        return TupleCosts(self.layout.sleep_s / speed, thread_s / speed, transfer_s)
-
-    def _allowed(self, step_s: float) -> Floats:
-        """Tuples that each executor may emit in the step by its trees; infinity at all but limited spouts."""
-        return np.full(self.layout.size, np.inf) if self.trees is None else self.trees.allowed_per_s * step_s
 
     def _wanted(self, now: Conditions, capacity: Floats, allowed: Floats) -> Floats:
         """Tuples that each executor would execute in the step, as far as that can be foreseen."""
@@ -176,17 +178,13 @@ class _Step:
         self._executed = np.zeros(layout.size)
         self._sent, self._received = np.zeros(layout.machines), np.zeros(layout.machines)
         self._middle = now.begin + now.step_s / 2
-        self._left_s = self._cpu_s_of_tuples() if flow.capacity.is_tight else None
+        self._left_s: Floats | None = None  # CPU that each machine has for tuples, beside its other threads
         if flow.capacity.is_tight:
+            others = np.minimum(now.others, flow.capacity.level[now.others_machine])
+            self._left_s = (now.cores - sums(now.others_machine, others, layout.machines)) * now.step_s
             granted_s = flow.capacity.granted_s
             self._promised_s = self._of_machines(slice(None), granted_s)  # to those that have not executed yet
         self._tree_flow = None if flow.trees is None else flow.trees.begin_step()
-
-    def _cpu_s_of_tuples(self) -> Floats:
-        """That each machine has for tuples, beside its other threads."""
-        flow, now = self._flow, self._now
-        others = np.minimum(now.others, flow.capacity.level[now.others_machine])
-        return np.asarray((now.cores - sums(now.others_machine, others, flow.layout.machines)) * now.step_s)
 
     def _within_cores(self, part: slice, executed: Floats) -> Floats:
         """Return, of what executors would do, what their machines have CPU for: others may have sent more than was
@@ -205,11 +203,6 @@ class _Step:
         then = np.minimum(1.0, free / np.maximum(self._of_machines(part, more), TINY))
         done = sure * first[machine] + more * then[machine]
         return np.asarray(executed * np.where((machine >= 0) & (cpu_s > 0), done / np.maximum(cpu_s, TINY), 1.0))
-
-    def _spend(self, part: slice, executed: Floats) -> None:
-        if self._left_s is not None:
-            cpu_s = executed * (self._thread_s[part] + self._transfer_s[part])
-            self._left_s -= self._of_machines(part, cpu_s)
 
     def _of_machines(self, part: slice, values: Floats) -> Floats:
         """Sums of the values of these executors, by machine."""
@@ -243,11 +236,14 @@ class _Step:
         there = self._flow.queues.waiting[part] + arrivals.tuples
         executed = np.minimum(there, self._capacity[part])
         if groups.number and self._held is not None:
-            executed = self._held_back(part, self._held[part], executed)
+            factor = np.minimum(1.0, self._held[part] / np.maximum(executed, TINY))
+            self._flow.counters.blocked_s[part] += self._now.step_s * self._now.up[part] * (1.0 - factor)
+            executed = executed * factor
         executed = self._within_cores(part, executed)
         if self._network is not None:
             executed = self._network.carry(number, part, executed)
-        self._spend(part, executed)
+        if self._left_s is not None:
+            self._left_s -= self._of_machines(part, executed * (self._thread_s[part] + self._transfer_s[part]))
         if number == 0:
             arrivals, there = self._as_emitted(arrivals, there, executed)
         self._executed[part] = executed
@@ -269,12 +265,6 @@ class _Step:
         self._flow.counters.due[part] += np.where(is_free, executed, 0.0)
         emitted = replace(arrivals, tuples=np.where(is_free, executed, arrivals.tuples))
         return emitted, np.where(is_free, executed, there)
-
-    def _held_back(self, part: slice, held: Floats, executed: Floats) -> Floats:
-        flow, now = self._flow, self._now
-        factor = np.minimum(1.0, held / np.maximum(executed, TINY))
-        flow.counters.blocked_s[part] += now.step_s * now.up[part] * (1.0 - factor)
-        return np.asarray(executed * factor)
 
     def _serve(self, arrivals: _Arrivals, there: Floats, executed: Floats) -> tuple[Floats, Floats]:
         """Mean origin of what is executed, and from its oldest to its newest (s); what waits moves on."""

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedComponent, SimulatedTopology, Waits
+from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedComponent, SimulatedTopology
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -230,7 +230,12 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
     levels = np.array([begins[sum(level < n for level, *_ in rows)] for n in range(depth + 1)], dtype=np.int64)
     worker = join([component.worker for *_, component in rows])
     machine = np.where(worker >= 0, worker_machine[worker] if len(worker_machine) else UNPLACED, UNPLACED)
-    edges = _edges(rows, topologies)
+    place = {(number, component.work.name): row for row, (_, number, component) in enumerate(rows)}
+    edges = tuple(
+        EdgeRow(number, edge, place[number, edge.source], place[number, edge.target])
+        for number, placed in enumerate(topologies)
+        for edge in placed.work.edges
+    )
     component = np.repeat(np.arange(len(rows), dtype=np.int64), sizes)
     level_of = np.array([level for level, *_ in rows], dtype=np.int64)
     first, last = join([c.first for *_, c in rows]), join([c.last for *_, c in rows])
@@ -239,7 +244,8 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
         builders[level_of[edge.source]].add(row, edge, rows[edge.target][2].work, costs)
     groups = tuple(builder.groups() for builder in builders)
     works = [component.work for *_, component in rows]
-    waits = _waits(rows, topologies)
+    of = [(topologies[number].work, component.work.kind) for _, number, component in rows]
+    waits = [whole.spout_waits if kind == "spout" else whole.bolt_waits for whole, kind in of]
     slack_s = costs.sleep_slack_ms / 1000.0
     emitted = _emissions(len(component), groups, machine)
     kilobytes = emitted.remote_bytes / 1000.0
@@ -284,21 +290,6 @@ def _rows(topologies: Sequence[PlacedTopology]) -> ComponentRows:
         for name in placed.components
     ]
     return sorted(rows, key=lambda row: row[0])
-
-
-def _edges(rows: ComponentRows, topologies: Sequence[PlacedTopology]) -> tuple[EdgeRow, ...]:
-    place = {(number, component.work.name): row for row, (_, number, component) in enumerate(rows)}
-    return tuple(
-        EdgeRow(number, edge, place[number, edge.source], place[number, edge.target])
-        for number, placed in enumerate(topologies)
-        for edge in placed.work.edges
-    )
-
-
-def _waits(rows: ComponentRows, topologies: Sequence[PlacedTopology]) -> list[Waits]:
-    """Return how the executors of each component look for tuples."""
-    of = [(topologies[number].work, component.work.kind) for _, number, component in rows]
-    return [whole.spout_waits if kind == "spout" else whole.bolt_waits for whole, kind in of]
 
 
 def _longer(sleep_s: float, slack_s: float) -> float:

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from scheduler_plugins.simulator.latencies import Histograms
 from scheduler_plugins.simulator.layout import Flags, Floats, Ints, Layout, sums
-from scheduler_plugins.simulator.rows import LayoutRows, RowBuilder, Rows, Sums
+from scheduler_plugins.simulator.rows import Histograms, LayoutRows, RowBuilder, Rows, Sums
 from scheduler_plugins.simulator.world import Sample, WorkerKey
 
 Line = dict[str, Any]
@@ -226,35 +225,31 @@ class _Count:
     def all(self) -> None:
         counters, tasks = self._sample.counters, self._counts.tasks
         layout = self._sample.layout
-        self._add("transferred", counters.executed * layout.transfers)
-        self._add("busy_ms", counters.busy_s * 1000.0)
-        self._add("cpu_ms", counters.cpu_s * 1000.0)
-        self._add("blocked_ms", counters.blocked_s * 1000.0)
-        self._add("missed", counters.missed)
-        self._add("late", counters.late)
-        self._add("latencies", counters.executed)
-        self._add("executed_by_storm", np.where(layout.is_system, counters.executed, 0.0))
-        self._add("latency_s", counters.latency_s)
-        self._add("square_s2", counters.square_s2)
         rows = self._counts.rows.tasks
+        for name, values in {
+            "transferred": counters.executed * layout.transfers,
+            "busy_ms": counters.busy_s * 1000.0,
+            "cpu_ms": counters.cpu_s * 1000.0,
+            "blocked_ms": counters.blocked_s * 1000.0,
+            "missed": counters.missed,
+            "late": counters.late,
+            "latencies": counters.executed,
+            "executed_by_storm": np.where(layout.is_system, counters.executed, 0.0),
+            "latency_s": counters.latency_s,
+            "square_s2": counters.square_s2,
+        }.items():
+            tasks[name].values += values[rows.executor] * rows.share
         due = counters.due[rows.executor] * rows.share
         counted = due * self._active[rows.worker]
         tasks["due"].values += counted
         tasks["gap_due"].values += due - counted
-        self._streams()
+        streams = self._counts.rows.streams
+        executed = counters.executed[streams.executor] * streams.share
+        self._counts.streams.values += executed * self._counts.rows.selectivity
         self._sources()
         traffic = self._counts.traffic
         if traffic is not None:
             traffic.values += counters.executed[traffic.rows.executor] * self._counts.rows.traffic_share
-
-    def _add(self, name: str, values: Floats) -> None:
-        rows = self._counts.rows.tasks
-        self._counts.tasks[name].values += values[rows.executor] * rows.share
-
-    def _streams(self) -> None:
-        rows = self._counts.rows.streams
-        executed = self._sample.counters.executed[rows.executor] * rows.share
-        self._counts.streams.values += executed * self._counts.rows.selectivity
 
     def _sources(self) -> None:
         """An executor takes what came first, from wherever: in the proportion of what waits and comes."""
@@ -311,7 +306,8 @@ class _Groups:
         }
         self._spout_columns(active, emitted, waiting, behind_ms, mine)
         self._sink_columns(executed, mine)
-        self._traffic_columns(now)
+        traffic = counts.traffic
+        self._pairs: list[int] = [] if traffic is None else traffic.whole(_of_rows(traffic.rows, now)).tolist()
 
     def _spout_columns(self, active: Flags, emitted: Ints, waiting: Ints, behind_ms: Floats, mine: Flags) -> None:
         rows, tasks = self._counts.rows, self._counts.tasks
@@ -324,7 +320,10 @@ class _Groups:
             self._spouts[name] = [
                 value if is_known else None for value, is_known in zip(values.tolist(), known, strict=True)
             ]
-        self._spout_rows = _rows_by_worker(rows.tasks, rows.is_spout)
+        self._spout_rows: dict[int, list[int]] = {}  # by worker
+        workers = rows.tasks.worker[rows.is_spout].tolist()
+        for row, worker in zip(np.flatnonzero(rows.is_spout).tolist(), workers, strict=True):
+            self._spout_rows.setdefault(worker, []).append(row)
 
     def _sink_columns(self, executed: Ints, mine: Flags) -> None:
         rows, tasks = self._counts.rows, self._counts.tasks
@@ -338,52 +337,38 @@ class _Groups:
         worker = rows.tasks.worker[at]
         self._sink_begins: list[int] = np.searchsorted(worker, np.arange(rows.tasks.workers + 1)).tolist()
 
-    def _traffic_columns(self, now: Flags) -> None:
-        self._pairs: list[int] = []
-        traffic = self._counts.traffic
-        if traffic is not None:
-            self._pairs = traffic.whole(_of_rows(traffic.rows, now)).tolist()
-
     def of(self, worker: int, *, is_first: bool) -> Line:
         rows = self._counts.rows
         groups: Line = {"tasks": _slice(self._tasks, rows.tasks, worker)}
         if is_first:
             groups["tasks"]["cpu_ms"] = [None] * len(groups["tasks"]["task"])
-        for name, columns, table in (
+        for name, group, table in (
             ("streams", self._streams, rows.streams),
             ("sources", self._sources, rows.sources.rows),
         ):
             if table.begins[worker] < table.begins[worker + 1]:
-                groups[name] = _slice(columns, table, worker)
-        if sinks := self._sinks_of(worker):
-            groups["sinks"] = sinks
+                groups[name] = _slice(group, table, worker)
+        begin, end = self._sink_begins[worker], self._sink_begins[worker + 1]
+        if begin < end:
+            histograms = self._histograms
+            groups["sinks"] = {
+                "task": self._sink_tasks[begin:end],
+                "source_machine": [None] * (end - begin),
+                "n": self._sink_n[begin:end],
+                "sum_ms": histograms.sum_ms[begin:end],
+                "max_ms": histograms.max_ms[begin:end],
+                "buckets": [histograms.buckets(row) for row in range(begin, end)],
+                "counts": [histograms.counts(row) for row in range(begin, end)],
+            }
         if spouts := self._spout_rows.get(worker):
             groups["spouts"] = {name: [column[row] for row in spouts] for name, column in self._spouts.items()}
-        if rows.traffic is not None and (traffic := self._traffic_of(rows.traffic, worker)):
-            groups["traffic"] = traffic
+        if rows.traffic is not None:
+            begins, columns = rows.traffic.begins, (rows.traffic.task_column, rows.traffic.names[0], self._pairs)
+            sent = [row for row in range(begins[worker], begins[worker + 1]) if self._pairs[row]]
+            if sent:
+                named = zip(("from", "to", "n"), columns, strict=True)
+                groups["traffic"] = {name: [column[row] for row in sent] for name, column in named}
         return groups
-
-    def _sinks_of(self, worker: int) -> Line | None:
-        begin, end = self._sink_begins[worker], self._sink_begins[worker + 1]
-        found = self._histograms
-        return None if begin == end else {
-            "task": self._sink_tasks[begin:end],
-            "source_machine": [None] * (end - begin),
-            "n": self._sink_n[begin:end],
-            "sum_ms": found.sum_ms[begin:end],
-            "max_ms": found.max_ms[begin:end],
-            "buckets": [found.buckets(row) for row in range(begin, end)],
-            "counts": [found.counts(row) for row in range(begin, end)],
-        }  # fmt: skip
-
-    def _traffic_of(self, rows: Rows, worker: int) -> Line | None:
-        begin, end = rows.begins[worker], rows.begins[worker + 1]
-        sent = [row for row in range(begin, end) if self._pairs[row]]
-        return None if not sent else {
-            "from": [rows.task_column[row] for row in sent],
-            "to": [rows.names[0][row] for row in sent],
-            "n": [self._pairs[row] for row in sent],
-        }  # fmt: skip
 
     def gaps(self, worker: int, until_s: float) -> Line | None:
         """Return what fell due while no process counted, of a worker that goes on with its sources."""
@@ -404,13 +389,6 @@ class _Groups:
     def note_written(self, worker: int, t: float) -> None:
         rows = self._spout_rows.get(worker, [])
         self._counts.tasks["written_s"].values[[row for row in rows if self._counts_now[row]]] = t
-
-
-def _rows_by_worker(rows: Rows, chosen: Flags) -> Mapping[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for row, worker in zip(np.flatnonzero(chosen).tolist(), rows.worker[chosen].tolist(), strict=True):
-        found.setdefault(worker, []).append(row)
-    return found
 
 
 def _slice(columns: Mapping[str, Sequence[Any]], rows: Rows, worker: int) -> Line:

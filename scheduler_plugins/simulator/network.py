@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduler_plugins.simulator.cpu import fair_level
+from scheduler_plugins.simulator.capacity import fair_level
 from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Ints, Layout, sums
 
 

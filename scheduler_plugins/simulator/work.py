@@ -145,16 +145,15 @@ def check_work(work: SimulatedTopology) -> None:
             tasks = len(names[edge.target].tasks)
             raise SimulationError(f"{where} has {len(edge.weights)} weights; allowed are {tasks}, one a task")
         if edge.routes:
-            _check_routes(where, edge.routes, len(names[edge.source].tasks), len(names[edge.target].tasks))
+            sources, targets = (len(names[end].tasks) for end in (edge.source, edge.target))
+            if len(edge.routes) != sources:
+                words = f"has routes of {len(edge.routes)} tasks; allowed are {sources}, one a task"
+                raise SimulationError(f"{where} {words}")
+            for place in {place for route in edge.routes for place, _ in route}:
+                if not 0 <= place < targets:
+                    words = f"has a route to place {place}; allowed are 0 to {targets - 1}, the target's"
+                    raise SimulationError(f"{where} {words}")
     work.levels()
-
-
-def _check_routes(where: str, routes: tuple[tuple[tuple[int, float], ...], ...], sources: int, targets: int) -> None:
-    if len(routes) != sources:
-        raise SimulationError(f"{where} has routes of {len(routes)} tasks; allowed are {sources}, one a task")
-    for place in {place for route in routes for place, _ in route}:
-        if not 0 <= place < targets:
-            raise SimulationError(f"{where} has a route to place {place}; allowed are 0 to {targets - 1}, the target's")
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ class World:
             for sample in self._cut:
                 take(sample)
             self._cut.clear()
-            end_s = self._next_sample_s()
+            end_s = (math.floor(self._sampled_s / self.sample_s + READY) + 1) * self.sample_s
             until = min(until_s, end_s)
             left_s = until - self.now
             step_s = min(self._step_s(), left_s)
@@ -216,9 +216,6 @@ class World:
             self._end_step(step_s)
             if self.now >= end_s - READY:
                 take(self._sample())
-
-    def _next_sample_s(self) -> float:
-        return (math.floor(self._sampled_s / self.sample_s + READY) + 1) * self.sample_s
 
     def _cut_sample(self) -> None:
         """What those have counted that are about to end or to die; it may be of no time at all. Once where several end
@@ -281,6 +278,10 @@ class World:
         others, others_machine = self._others(step_s)
         loads = [self.loads.get(machine.name, Load()) for machine in self.machines]
         cores = [m.cores * load.speed if load.is_alive else 0.0 for m, load in zip(self.machines, loads, strict=True)]
+        # Only a source whose process is gone may skip: one that Storm has deactivated falls behind.
+        paused = [self.topologies[layout.topologies[number].topology_id].is_paused for number, _ in layout.components]
+        components = zip(layout.components, paused, strict=True)
+        catches_up = [c.work.on_restart == "catch_up" or is_paused for (_, c), is_paused in components]
         limits = [m.bandwidth_mbit * 125_000.0 if m.bandwidth_mbit else math.inf for m in self.machines]
         self._flow.step(
             Conditions(
@@ -288,7 +289,7 @@ class World:
                 step_s=step_s,
                 up=self._up(layout),
                 due=self._due(layout, step_s),
-                catches_up=self._catches_up(layout),
+                catches_up=np.repeat(np.array(catches_up, dtype=bool), np.diff(layout.begins)),
                 cores=np.array(cores),
                 bandwidth=np.array(limits),
                 reaches=self._reaches(loads),
@@ -302,23 +303,17 @@ class World:
         """Of each executor in this step, by chance: lognormal, so that its mean is 1 whatever the variation."""
         if not (self.costs.noise or layout.is_uneven):
             return np.ones(layout.size)
-        variation = self._variation(layout, step_s)
+        assert self._flow is not None
+        # Tuples cost differently, and the fewer a step has the less they make up for each other: measured on Storm,
+        # that is all there is. Of an executor with less than a step's work before it, the wait by Kingman's formula
+        # has it. `noise` is that of a second, and one second's is independent of the next one's.
+        service_s = layout.sleep_s + layout.thread_s
+        is_busy = self._flow.queues.waiting * service_s > step_s
+        variation = np.sqrt((self.costs.noise**2 + np.where(is_busy, layout.cv2 * service_s, 0.0)) / step_s)
         if not variation.any():
             return np.ones(layout.size)
         spread = np.sqrt(np.log1p(variation**2))
         return np.asarray(np.exp(spread * self._random.standard_normal(layout.size) - spread**2 / 2))
-
-    def _variation(self, layout: Layout, step_s: float) -> Floats:
-        """Standard deviation of what each executor can do in a step, as a share of it.
-
-        Tuples cost differently, and the fewer a step has the less they make up for each other: measured on Storm, that
-        is all there is. Of an executor with less than a step's work before it, the wait by Kingman's formula has it.
-        `noise` is that of a second, and one second's is independent of the next one's.
-        """
-        assert self._flow is not None
-        service_s = layout.sleep_s + layout.thread_s
-        is_busy = self._flow.queues.waiting * service_s > step_s
-        return np.sqrt((self.costs.noise**2 + np.where(is_busy, layout.cv2 * service_s, 0.0)) / step_s)
 
     def _reaches(self, loads: list[Load]) -> Flags | None:
         if not any(load.is_cut or load.unreached for load in loads):
@@ -330,12 +325,6 @@ class World:
             reaches[row, others] = reaches[others, row] = False
         np.fill_diagonal(reaches, True)
         return np.asarray(reaches)
-
-    def _catches_up(self, layout: Layout) -> Flags:
-        """Only a source whose process is gone may skip: one that Storm has deactivated falls behind."""
-        paused = [self.topologies[layout.topologies[number].topology_id].is_paused for number, _ in layout.components]
-        values = [c.work.on_restart == "catch_up" or p for (_, c), p in zip(layout.components, paused, strict=True)]
-        return np.repeat(np.array(values, dtype=bool), np.diff(layout.begins))
 
     def _up(self, layout: Layout) -> Floats:
         """Return which executors work: their worker is ready and its machine alive; sources once all is connected."""

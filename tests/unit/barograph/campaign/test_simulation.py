@@ -26,7 +26,7 @@ from barograph.series.progress import failures_since, lines_since
 from barograph.series.series import Series, open_series, read_series, set_deadline
 from barograph.settings import cluster_dir
 from scheduler_plugins.policies import POLICIES
-from scheduler_plugins.service.timed_decisions import HANG_FILE
+from scheduler_plugins.service.policy_call import HANG_FILE
 from tests.support import endless_policy, hanging_policy
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -123,7 +123,7 @@ def test_after_a_policy_has_ended_the_process_the_next_attempt_says_so_once(star
     cluster = tmp_path / "cluster"
     cluster.mkdir()
     threads = 'Thread 0x2 (most recent call first):\n  File "/x/metis.py", line 3 in cut\n'
-    threads += '  File "/x/policy_call.py", line 63 in decide\n'
+    threads += '  File "/x/policy_call.py", line 63 in ask_policy\n'
     (cluster / HANG_FILE).write_text(f"even_rebalance-r1\nTimeout (0:00:08)!\n{threads}")
     context = simulated_context(series, cluster, Silence(), SimulatedCluster)
     with pytest.raises(PolicyHung, match=r'the policy even failed: its decide hung .* all else: "/x/metis.py", line 3'):
@@ -137,7 +137,7 @@ def test_what_hung_in_another_run_is_not_said_of_this_one(star: Experiment, tmp_
     series = open_series(replace(star, variants=star.variants[:1], repetitions=1), new=True)
     cluster = tmp_path / "cluster"
     cluster.mkdir()
-    threads = 'Thread 0x2 (most recent call first):\n  File "/x/policy_call.py", line 63 in decide\n'
+    threads = 'Thread 0x2 (most recent call first):\n  File "/x/policy_call.py", line 63 in ask_policy\n'
     (cluster / HANG_FILE).write_text(f"stela-r1\nTimeout (0:00:08)!\n{threads}")
     attempt_next_run(series, simulated_context(series, cluster, Silence(), SimulatedCluster))
     assert statuses(series) == {"even_rebalance-r1": "complete"}

@@ -20,7 +20,7 @@ from scheduler_plugins.policies import metis_process, partition
 from scheduler_plugins.policies.communication import CommunicationGraph, Pairs, graph_of_pairs
 from scheduler_plugins.policies.metis_process import MetisProcess, NoAnswer
 from scheduler_plugins.policies.partition import MetisOptions, metis_parts
-from scheduler_plugins.service.timed_decisions import waited_for_cpu_s
+from scheduler_plugins.service.policy_call import waited_for_cpu_s
 from tests.support.fake_metis import put_fake_metis
 
 ROOT = Path(partition.__file__).parents[2]

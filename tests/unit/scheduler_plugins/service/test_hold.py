@@ -117,14 +117,6 @@ def test_what_has_no_slot_may_always_be_placed(state: ServiceState) -> None:
     assert state.schedule(request(1000.0, left, machines=3))["decision_id"] == "d1"
 
 
-def test_while_a_task_has_no_slot_it_does_not_act(state: ServiceState) -> None:
-    state.policy = policy = Wanderer()
-    state.change_rounds({"decide_every_s": 2})
-    left = {task: slot for task, slot in PLACED.items() if task != "3"}
-    state.schedule(request(1000.0, left, machines=3))
-    assert not policy.observed[-1].may_act
-
-
 def test_it_hears_once_what_of_its_decisions_failed(state: ServiceState) -> None:
     state.policy = policy = Wanderer()
     state.change_rounds({"decide_every_s": 4})

@@ -11,7 +11,7 @@ import pytest
 from scheduler_plugins.model import Decision, HeldRequest, MachineLimits, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES
 from scheduler_plugins.replay import replay
-from scheduler_plugins.service.messages import answer_of, observation_from_log, request_from_json
+from scheduler_plugins.service.messages import observation_from_log, request_from_json
 from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.server import CALLS, OF_THE_MACHINES
 from scheduler_plugins.service.state import ServiceState
@@ -135,15 +135,6 @@ def test_what_the_experiment_does_not_allow_is_refused_in_words(
     hold(state, decision, machines=limits)
     assert schedule(state)["decision_id"] is None
     assert requests(state)[0]["why"].startswith(why) and state.state()["policy_error"] is None
-
-
-def test_its_last_machine_stays(state: ServiceState) -> None:
-    """Nothing runs there; else it would be in use."""
-    policy = hold(state, Decision(release=("m1",)))
-    state.clock.now += 2  # type: ignore[attr-defined]
-    state.schedule(request(state.clock(), machines=1) | {"topologies": []})
-    assert requests(state)[0]["why"] == "release is m1; allowed: at most 0, for 1 are there and machines.min is 1"
-    assert policy.observed[0].may_act
 
 
 @pytest.mark.parametrize(
@@ -322,10 +313,6 @@ def test_limits_that_cannot_be_are_refused(state: ServiceState, machines: Any) -
 
 def test_only_the_harness_may_say_what_became_of_a_request() -> None:
     assert ("POST", "/machines") in CALLS and "/machines" not in OF_THE_MACHINES
-
-
-def test_the_answer_says_what_is_asked_for() -> None:
-    assert answer_of(Decision(acquire=2), "d1", "any").acquire == 2
 
 
 def test_a_policys_machines_come_are_used_and_go_and_the_log_replays(

@@ -8,7 +8,7 @@ import pytest
 from scheduler_plugins.model import Observation, ScaleEvent
 from scheduler_plugins.policies.scaling import rates_problem
 from scheduler_plugins.service.messages import VERSION, observation_of, request_from_json
-from scheduler_plugins.service.samples import INCOMPLETE_S, SERIES_LENGTH_S, MachineSamples, Samples, limit_for
+from scheduler_plugins.service.samples import INCOMPLETE_S, SERIES_LENGTH_S, MachineSamples, Samples
 
 SPOUT, BOLT, SINK = "m1:6700", "m2:6700", "m3:6700"
 TASKS = {SPOUT: 1, BOLT: 2, SINK: 3}
@@ -144,12 +144,6 @@ def test_a_window_may_lack_five_seconds_of_a_worker_in_all(lost: tuple[int, ...]
     assert topology.window_s == (60.0 if begin is None else NOW - INCOMPLETE_S - begin)
 
 
-def test_lines_that_have_not_all_arrived_are_not_counted_yet() -> None:
-    lines = [each for each in steady() if not (each["machine"] == "m1" and each["t"] > NOW - INCOMPLETE_S)]
-    (topology,) = observe(lines).topologies
-    assert topology.component("source").emitted_per_s == pytest.approx(125) and topology.window_fault is None
-
-
 def test_a_line_counts_with_the_part_of_its_interval_that_is_in_the_window() -> None:
     """A sampler that was throttled writes one line for 8 s, of which 6 are in the window."""
     start = NOW - INCOMPLETE_S - 60
@@ -210,12 +204,6 @@ def test_a_policy_sees_the_cpu_time_of_executors_in_cores() -> None:
     assert loads == {"source": pytest.approx(0.25), "middle": pytest.approx(0.04 * 27 / 60), "sink": None}
 
 
-def test_a_topology_that_has_just_begun_is_waited_for() -> None:
-    lines = [each for each in steady() if each["t"] <= BEGIN + 24]
-    observation = observe(lines, now=BEGIN + 24)
-    assert observation.topologies[0].window_fault == "the topology began 20 s ago; rates need 30 s of work"
-
-
 def test_time_that_left_the_window_leaves_nothing_of_itself() -> None:
     """Sums go on from round to round, and 0.1 + 0.2 - 0.1 - 0.2 is not 0."""
     samples = Samples(window_s=10.0, topology_id="t-1")
@@ -251,11 +239,6 @@ def long_samples(until: int = 1100, without: Iterable[int] = ()) -> Samples:
         if not (each["machine"] == "m1" and each["t"] in without):
             samples.add_worker(each)
     return samples
-
-
-def test_a_limit_grows_by_what_a_line_is_longer_than_a_second() -> None:
-    assert [limit_for(sample_s, 10.0) for sample_s in (1, 2, 5, 10)] == [10, 11, 14, 19]
-    assert limit_for(0.5, 10.0) == 10
 
 
 def test_rates_of_long_lines_are_of_one_window_and_no_worker_is_silent_between_two() -> None:

@@ -24,10 +24,7 @@ from barograph.policy_service import HttpService, ServiceUnreachable
 from barograph.run.monitor import Patience
 from scheduler_plugins.model import Decision, Memory, Observation
 from scheduler_plugins.service.messages import VERSION
-from scheduler_plugins.service.run_snapshot import RunSnapshot
-from scheduler_plugins.service.server import PolicyServer, main
-from scheduler_plugins.service.state import ServiceState
-from scheduler_plugins.service.timed_decisions import (
+from scheduler_plugins.service.policy_call import (
     DECIDE_S,
     HANG_FILE,
     HANG_S,
@@ -36,6 +33,9 @@ from scheduler_plugins.service.timed_decisions import (
     hang_of,
     waited_for_cpu_s,
 )
+from scheduler_plugins.service.run_snapshot import RunSnapshot
+from scheduler_plugins.service.server import PolicyServer, main
+from scheduler_plugins.service.state import ServiceState
 from tests.support.ports import free_port
 from tests.support.rounds import PLACED, line, only_topology
 from tests.support.rounds import request as round_request
@@ -83,24 +83,6 @@ def test_a_round_over_http(server: PolicyServer) -> None:
 def test_a_bridge_of_another_version_is_refused(server: PolicyServer) -> None:
     status, answer = call(server, "/schedule", round_request(1000.0) | {"v": VERSION - 1})
     assert status == 400 and f"v is {VERSION - 1}; allowed is {VERSION}" in answer["error"]
-
-
-def test_a_source_that_begins_is_answered_what_was_on_record_before(server: PolicyServer) -> None:
-    call(server, "/schedule", round_request(1000.0))
-    begins = {"X_Barograph_Sources": "5 star-1-1000", "X_Barograph_Topology": "star-1-1000"}
-    assert call(server, "/samples", b"", **begins)[1]["schedules"] == {}
-    (record,) = call(server, "/samples", b"", **begins)[1]["schedules"].items()
-    assert record[0] == "5" and record[1]["behind"] == 0 and record[1]["t"] > 0
-
-
-def test_the_input_rate_goes_to_those_who_post_samples(server: PolicyServer) -> None:
-    posted = b'{"v": 1}'
-    assert call(server, "/samples", posted)[1] == {"input_rate_factor": 1.0}
-    status, answer = call(server, "/input_rate", {"factor": 2})
-    assert status == 200 and answer["factor"] == 2.0 and answer["t"] > 0
-    assert call(server, "/samples", posted)[1] == {"input_rate_factor": 2.0}
-    status, answer = call(server, "/input_rate", {"factor": 0})
-    assert status == 400 and "factor is 0; allowed is a number from 1e-06 to 1000, " in answer["error"]
 
 
 def test_a_worker_that_begins_is_told_what_is_on_record(server: PolicyServer) -> None:
@@ -234,7 +216,7 @@ def test_a_policy_that_answers_late_because_the_box_was_busy_is_asked_again(
 
 def test_the_kernel_says_how_long_a_thread_waited_for_a_cpu() -> None:
     """More threads that compute than there are CPUs, in processes of their own, or else they wait for Python's lock."""
-    waits = "import threading; from scheduler_plugins.service.timed_decisions import waited_for_cpu_s as w\n"
+    waits = "import threading; from scheduler_plugins.service.policy_call import waited_for_cpu_s as w\n"
     waits += "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); end = time.monotonic() + 0.5\n"
     waits += "while time.monotonic() < end: pass\nprint(w(threading.current_thread()))"
     root = str(Path(scheduler_plugins.__file__).parents[1])
@@ -335,7 +317,7 @@ def test_a_process_that_stood_still_while_no_policy_decided_accuses_none() -> No
     dump = 'r1\nTimeout (0:00:08)!\nThread 0x1 (most recent call first):\n  File "/x/service.py", line 7 in decide\n'
     assert hang_of(dump) is None
     policy = '\nThread 0x2 (most recent call first):\n  File "/x/metis.py", line 3 in cut\n'
-    policy += '  File "/x/policy_call.py", line 63 in decide\n'
+    policy += '  File "/x/policy_call.py", line 63 in ask_policy\n'
     assert hang_of(dump + policy) == {
         "run_id": "r1",
         "why": 'its decide hung in one call and kept Python from all else: "/x/metis.py", line 3 in cut',

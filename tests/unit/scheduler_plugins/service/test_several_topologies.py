@@ -13,7 +13,7 @@ from barograph.policy_service import recovery_obstacle
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.replay import replay
 from scheduler_plugins.service.messages import observation_from_log
-from scheduler_plugins.service.run_snapshot import LostTasks, Move
+from scheduler_plugins.service.run_snapshot import Move
 from scheduler_plugins.service.state import ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, line, request
 from tests.unit.scheduler_plugins.service.test_state import Clock
@@ -180,14 +180,6 @@ def test_nobody_waits_in_a_hold_for_a_job_that_found_no_slot(state: ServiceState
     assert not may_act(1010.0, third()), "nothing runs"
 
 
-def test_a_policy_that_changes_what_is_still_being_changed_has_failed(state: ServiceState) -> None:
-    state.policy = lambda _observation, _memory: Decision(placement={TOPOLOGY: {3: Slot("m3", 6700)}})
-    answer = state.schedule(round_of(1000.0, star(rebalancing=True), other()))
-    assert answer["topologies"] == {}
-    said = "its decision is refused: an earlier change of star is not carried out yet; wait until it is"
-    assert state.state()["policy_error"] == said
-
-
 def test_nobody_is_asked_while_everything_is_rebalanced(state: ServiceState) -> None:
     state.policy = lambda _observation, _memory: pytest.fail("asked")
     state.schedule(round_of(1000.0, star(rebalancing=True), other(rebalancing=True)))
@@ -269,13 +261,6 @@ def test_what_failed_for_one_topology_is_forgotten_for_that_one(state: ServiceSt
     assert (decision["applied"], decision["applied_to"], decision["message"]) == (False, [OTHER], "m2 died")
 
 
-def test_a_decision_of_which_nothing_was_carried_out_never_was(state: ServiceState) -> None:
-    decide_exchange(state)
-    say(state, TOPOLOGY, False)
-    say(state, OTHER, False)
-    assert state.memory == {}
-
-
 def test_what_nimbus_never_says_of_one_topology_expires_for_that_one(state: ServiceState) -> None:
     decide_exchange(state)
     say(state, OTHER, True)
@@ -293,10 +278,3 @@ def test_a_topology_that_leaves_takes_nothing_with_it(state: ServiceState) -> No
     assert (left["running"], left["tasks_total"], state.snapshot().lost_tasks) == (False, 0, ())
     assert set(left["series"]["sinks"]) == {40.0}
     assert of_state(state)["star"]["running"]
-
-
-def test_each_topology_says_what_it_has_lost(state: ServiceState) -> None:
-    state.schedule(round_of(1000.0, star(), other()))
-    left = {task: slot for task, slot in OTHER_PLACED.items() if not slot.startswith("m2")}
-    state.schedule(round_of(1002.0, star(), other(left)))
-    assert state.snapshot().lost_tasks == (LostTasks(1000.0, 2, ("m2",), "other"),)

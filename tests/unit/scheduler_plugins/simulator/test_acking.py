@@ -163,13 +163,6 @@ def test_a_slow_line_fills_the_limit_of_its_own_spout_only(grouping: str) -> Non
     assert last.queues.waiting[last.layout.component == 1] == pytest.approx([100.0] * 3, rel=0.05)
 
 
-def test_with_short_queues_it_does_what_it_does_with_long_ones() -> None:
-    world, totals = in_lines("routes", buffer=20.0)
-    world.advance(1120, totals.take)
-    assert of_spouts(totals, "executed", 1060) == pytest.approx([100.0, 10.0, 50.0], rel=0.02)
-    assert totals.waiting["bolt_1"] == pytest.approx(3 * 20.0, rel=0.05) and totals.waiting["spout"] == 0.0
-
-
 def test_one_tree_in_each_line_meets_no_other_and_is_as_fast_as_its_line() -> None:
     world, totals = in_lines("routes", pending=1)
     world.advance(1120, totals.take)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.model import Slot
-from scheduler_plugins.simulator.cpu import fair_level
+from scheduler_plugins.simulator.capacity import fair_level
 from scheduler_plugins.simulator.work import EdgeWork, Load, MachineSize, SimulatedComponent, SimulatedTopology
 from scheduler_plugins.simulator.world import Assignment, World
 from tests.support.worlds import FREE, Totals, acked, advanced, chain, dealt, world_of

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import gamma
 
 from scheduler_plugins.service.latency_buckets import bounds_us, bucket_of
-from scheduler_plugins.simulator.latencies import MOST_QUANTILES, Histograms, buckets_of
+from scheduler_plugins.simulator.rows import MOST_QUANTILES, Histograms, buckets_of
 
 
 def row(n: int, mean_s: float, variance_s2: float) -> tuple[Histograms, list[float]]:

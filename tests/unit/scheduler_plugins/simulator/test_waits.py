@@ -15,7 +15,7 @@ from bench.simulator.tuple_by_tuple import (
     sleeper_theory_s,
     sleeper_times,
 )
-from scheduler_plugins.simulator.waits import idle_wait_s
+from scheduler_plugins.simulator.capacity import idle_wait_s
 from scheduler_plugins.simulator.work import Waits
 from tests.support.worlds import FREE, Totals, chain, world_of
 

@@ -127,14 +127,6 @@ def test_what_waits_in_a_worker_that_restarts_is_lost_and_elsewhere_it_stays() -
     assert totals.waiting["bolt_1"] == pytest.approx(waiting / 2, rel=0.1)
 
 
-def test_an_assignment_that_changes_nothing_disturbs_nobody() -> None:
-    world, totals = world_of(chain(100.0, [0.0]), costs=STARTS), Totals()
-    world.advance(1020, totals.take)
-    assert world.assign("x-1", world.topologies["x-1"].assignment) == ()
-    world.advance(1030, totals.take)
-    assert totals.rate("bolt_1", 1020, 1030) == pytest.approx(100.0)
-
-
 def test_a_worker_whose_tasks_are_cut_into_other_executors_restarts() -> None:
     work = chain(100.0, [0.0], 4)
     world, totals = world_of(work, machines=1, costs=STARTS), Totals()
@@ -279,16 +271,6 @@ def test_another_load_takes_its_share_of_a_core() -> None:
     world.load("m1").speed = 0.5
     world.advance(1050, totals.take)
     assert totals.rate("bolt_1", 1030, 1050) == pytest.approx(1 / 3 * 100, rel=0.02)
-
-
-def test_a_killed_worker_is_started_again_where_it_was() -> None:
-    world, totals = world_of(chain(100.0, [0.0], 2), costs=STARTS), Totals()
-    world.advance(1010, totals.take)
-    world.kill_worker("x-1", M2)
-    world.advance(1012, totals.take)
-    assert totals.rate("bolt_1", 1010, 1012) < 60
-    world.advance(1030, totals.take)
-    assert totals.rate("bolt_1", 1020, 1030) == pytest.approx(100.0)
 
 
 def test_a_long_step_gives_what_short_ones_do() -> None:
