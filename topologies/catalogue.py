@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -73,30 +73,31 @@ class TopologySpec:
 def topology_of_flux(name: str, flux: Mapping[str, Any], refused: type[TopologyError] = BrokenTemplate) -> TopologySpec:
     """The shape of `flux`. Raises BrokenTemplate where it cannot be read, `refused` where its sizes are impossible."""
     try:
-        components = tuple(_component_of(vertex, kind) for kind, vertex in _vertices(flux))
-        edges = tuple(_edge_of(stream) for stream in flux["streams"])
+        components = (*_components(flux["spouts"], "spout"), *_components(flux["bolts"], "bolt"))
+        edges = tuple(
+            EdgeSpec(each["from"], grouping.get("streamId", "default"), each["to"], grouping["type"].lower(), fields)
+            for each in flux["streams"]
+            for grouping in [each["grouping"]]
+            for fields in [tuple(grouping.get("args") or ())]
+        )
         workers = flux["config"][WORKERS]
         parameters = dict(flux["config"][PARAMETERS])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BrokenTemplate(f"topologies/flux/{name}.yaml: cannot be read: {error!r}") from error
     _check_sizes(name, workers, components, refused)
-    _check_edges(name, components, edges)
+    known = [component.name for component in components]
+    for end in (end for edge in edges for end in (edge.source, edge.target)):
+        if end not in known:
+            raise BrokenTemplate(
+                f"topologies/flux/{name}.yaml: streams: {end!r} is not a component; there are {', '.join(known)}"
+            )
     return TopologySpec(name, workers, components, edges, parameters)
 
 
-def _vertices(flux: Mapping[str, Any]) -> list[tuple[Literal["spout", "bolt"], Mapping[str, Any]]]:
-    return [("spout", vertex) for vertex in flux["spouts"]] + [("bolt", vertex) for vertex in flux["bolts"]]
-
-
-def _component_of(vertex: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> ComponentSpec:
-    executors = vertex["parallelism"]
-    return ComponentSpec(vertex["id"], kind, vertex.get("numTasks", executors), executors, vertex["className"])
-
-
-def _edge_of(stream: Mapping[str, Any]) -> EdgeSpec:
-    grouping = stream["grouping"]
-    fields = tuple(grouping.get("args") or ())
-    return EdgeSpec(stream["from"], grouping.get("streamId", "default"), stream["to"], grouping["type"].lower(), fields)
+def _components(vertices: Sequence[Mapping[str, Any]], kind: Literal["spout", "bolt"]) -> Iterator[ComponentSpec]:
+    for each in vertices:
+        executors = each["parallelism"]
+        yield ComponentSpec(each["id"], kind, each.get("numTasks", executors), executors, each["className"])
 
 
 def _check_sizes(name: str, workers: Any, components: Sequence[ComponentSpec], refused: type[TopologyError]) -> None:
@@ -117,19 +118,7 @@ def _check_size(where: str, size: Any, refused: type[TopologyError]) -> None:
         raise refused(f"{where}: {size!r} is not a whole number of 1 or more")
 
 
-def _check_edges(name: str, components: Sequence[ComponentSpec], edges: Sequence[EdgeSpec]) -> None:
-    known = [component.name for component in components]
-    for end in (end for edge in edges for end in (edge.source, edge.target)):
-        if end not in known:
-            raise BrokenTemplate(
-                f"topologies/flux/{name}.yaml: streams: {end!r} is not a component; there are {', '.join(known)}"
-            )
-
-
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "cost_model": ("none", "sleep", "busy"),
-    "on_restart": ("catch_up", "skip"),
-}
+_CHOICES: Mapping[str, tuple[str, ...]] = {"cost_model": ("none", "sleep", "busy"), "on_restart": ("catch_up", "skip")}
 _ABOVE_ZERO = ("rate_per_s", "contracts_per_s")
 _RANGES: Mapping[str, tuple[float, float]] = {
     "parallelism": (1, 10_000),
@@ -225,19 +214,14 @@ def _entries(node: Any, parameters: Mapping[str, Scalar]) -> list[Any]:
     if not isinstance(node, dict) or _STAGES not in node:
         return [substitute_parameters(node, parameters)]
     entry = {key: child for key, child in node.items() if key != _STAGES}
-    return [
-        substitute_parameters(entry, {**parameters, "stage": stage, "before": stage - 1})
-        for stage in _stages(substitute_parameters(node[_STAGES], parameters))
-    ]
-
-
-def _stages(span: Any) -> range:
+    span = substitute_parameters(node[_STAGES], parameters)
     try:
-        return range(span["from"], span["to"] + 1, span.get("step", 1))
+        stages = range(span["from"], span["to"] + 1, span.get("step", 1))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BrokenTemplate(
             f"topologies/flux: {_STAGES} is {span!r}; allowed are whole numbers `from`, `to` and `step`: {error!r}"
         ) from error
+    return [substitute_parameters(entry, {**parameters, "stage": stage, "before": stage - 1}) for stage in stages]
 
 
 def _placeholder_value(key: str, parameters: Mapping[str, Scalar]) -> Scalar:
@@ -257,17 +241,13 @@ def apply_overrides(name: str, flux: dict[str, Any], overrides: Mapping[str, Any
     if "workers" in overrides:
         flux["config"][WORKERS] = overrides["workers"]
     for word, field in (("tasks", "numTasks"), ("executors", "parallelism")):
-        _resize(name, word, field, flux, _override_mapping(name, word, overrides))
-
-
-def _resize(name: str, word: str, field: str, flux: dict[str, Any], sizes: Mapping[str, Any]) -> None:
-    vertices = {vertex["id"]: vertex for vertex in [*flux["spouts"], *flux["bolts"]]}
-    for component, size in sizes.items():
-        if component not in vertices:
-            raise BadOverride(
-                f"topology {name}: {word}: component {component!r} does not exist; there are {', '.join(vertices)}"
-            )
-        vertices[component][field] = size
+        vertices = {vertex["id"]: vertex for vertex in [*flux["spouts"], *flux["bolts"]]}
+        for component, size in _override_mapping(name, word, overrides).items():
+            if component not in vertices:
+                raise BadOverride(
+                    f"topology {name}: {word}: component {component!r} does not exist; there are {', '.join(vertices)}"
+                )
+            vertices[component][field] = size
 
 
 def _override_mapping(name: str, word: str, overrides: Mapping[str, Any]) -> Mapping[str, Any]:

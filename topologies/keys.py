@@ -55,7 +55,9 @@ def routes(
         arriving: list[TupleKey] = []
         into = [edge for edge in edges if edge.target == name]
         for edge in into:
-            if sent := _grouped(edge, held, tasks[name]):
+            keys, fields = held.get(edge.source, ()), edge.fields
+            if edge.grouping == "fields" and len(fields) == 1 and all(fields[0] in key.hashes for key in keys) and keys:
+                sent = [replace(key, task=task_of(key.hashes[fields[0]], tasks[name])) for key in keys]
                 sizes = (tasks[edge.source], tasks[edge.target])
                 found[edge.source, edge.stream, edge.target] = _routes(held[edge.source], sent, *sizes)
                 arriving += sent
@@ -64,23 +66,14 @@ def routes(
     return found
 
 
-def _grouped(edge: EdgeSpec, held: Mapping[str, tuple[TupleKey, ...]], tasks: int) -> list[TupleKey]:
-    """The source's keys, each with the task that gets it; none where they are not known."""
-    keys = held.get(edge.source, ())
-    if edge.grouping != "fields" or len(edge.fields) != 1 or any(edge.fields[0] not in key.hashes for key in keys):
-        return []
-    return [replace(key, task=task_of(key.hashes[edge.fields[0]], tasks)) for key in keys]
-
-
 def _routes(sent: Sequence[TupleKey], got: Sequence[TupleKey], sources: int, targets: int) -> Routes:
     """Of a task that has no key it is even: it sends nothing."""
     shares: list[dict[int, float]] = [{} for _ in range(sources)]
     for one, other in zip(sent, got, strict=True):
         mine = shares[one.task]
         mine[other.task] = mine.get(other.task, 0.0) + one.share
-    return tuple(_normalised(mine or dict.fromkeys(range(targets), 1.0)) for mine in shares)
-
-
-def _normalised(shares: Mapping[int, float]) -> tuple[tuple[int, float], ...]:
-    total = sum(shares.values())
-    return tuple((place, share / total) for place, share in sorted(shares.items()))
+    return tuple(
+        tuple((place, share / total) for place, share in sorted(mine.items()))
+        for mine in (each or dict.fromkeys(range(targets), 1.0) for each in shares)
+        for total in [sum(mine.values())]
+    )

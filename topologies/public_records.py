@@ -152,18 +152,15 @@ def _row_error(row: tuple[str, ...], parents: dict[str, str]) -> str | None:
             return f"{column} is empty; a {event} has one"
     if any("\t" in cell or "\n" in cell or "\r" in cell for cell in row):
         return "a cell has a tab or a line break; leave it out"
-    if not _is_positive(amount):
+    try:
+        is_positive = 0 < float(amount) < math.inf and "_" not in amount
+    except ValueError:
+        is_positive = False
+    if not is_positive:
         return f"amount is {amount!r}; allowed is a number above 0"
     if event == "contract" and parents.setdefault(company_, parent) != parent:
         return f"parent is {parent!r}, but {company_!r} belongs to {parents[company_]!r} in a line before; give one"
     return None
-
-
-def _is_positive(text: str) -> bool:
-    try:
-        return 0 < float(text) < math.inf and "_" not in text
-    except ValueError:
-        return False
 
 
 @lru_cache(maxsize=8)
@@ -302,7 +299,15 @@ def passing(document: Mapping[str, Any]) -> dict[str, float]:
     if known is None:
         return {}
     companies = len(known.records.surging)
-    _check_expected(known, companies)
+    daily_quotes = known.quotes.rate_per_s * known.day_s / companies
+    if known.is_unthrottled and daily_quotes < LEAST_QUOTES:  # else what leaves the join is about all that ever can
+        raise UnknownWork(
+            f"topology {known.name}: its sources are unthrottled, and its join emits a company at most once a day: the"
+            f" more comes in, the smaller a share leaves it. rate_per_s is {known.quotes.rate_per_s:g}, with which a"
+            f" company has {daily_quotes:.2g} quotes a day; allowed is {LEAST_QUOTES * companies / known.day_s:g} or"
+            " more. Give about what the sources will emit as rate_per_s and contracts_per_s; they themselves ignore"
+            " both"
+        )
     quotes = known.quotes.per_day(companies, known.day_s)
     contracts = known.contracts.per_day(companies, known.day_s)
     surges = sum(
@@ -311,18 +316,6 @@ def passing(document: Mapping[str, Any]) -> dict[str, float]:
     )
     awards = sum(map(_awards, quotes, contracts, known.records.surging, [known.window_days] * companies))
     return {"SurgeFilterBolt": surges / sum(quotes), "AwardJoinBolt": awards / (surges + sum(contracts))}
-
-
-def _check_expected(known: Opengov, companies: int) -> None:
-    """Of unthrottled sources: with as many quotes as they emit, what leaves the join is about all that ever can."""
-    daily = known.quotes.rate_per_s * known.day_s / companies
-    if known.is_unthrottled and daily < LEAST_QUOTES:
-        raise UnknownWork(
-            f"topology {known.name}: its sources are unthrottled, and its join emits a company at most once a day: the"
-            f" more comes in, the smaller a share leaves it. rate_per_s is {known.quotes.rate_per_s:g}, with which a"
-            f" company has {daily:.2g} quotes a day; allowed is {LEAST_QUOTES * companies / known.day_s:g} or more."
-            " Give about what the sources will emit as rate_per_s and contracts_per_s; they themselves ignore both"
-        )
 
 
 def _both_seen(days: int | None, daily: float) -> float:

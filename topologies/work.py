@@ -275,32 +275,22 @@ def topology_work(flux: str) -> TopologyWork:
     components = components_of(document, shape)
     config = document["config"]
     lengths = text_lengths(shape.name, components, shape.edges)
+    buffer, ackers = config.get(BUFFER, UNBOUNDED), config.get(ACKERS)
     return TopologyWork(
         name=shape.name,
         workers=shape.workers,
         components=components,
         edges=shape.edges,
-        buffer=_buffer(config),
+        buffer=math.inf if buffer == UNBOUNDED else float(buffer),
         spout_wait=_idle_wait(config, "spout"),
         bolt_wait=_idle_wait(config, "bolt"),
-        ackers=_ackers(config, shape.workers),
+        ackers=shape.workers if ackers is None else int(ackers),  # without a number Storm takes one a worker
         pending=None if config.get(PENDING) is None else int(config[PENDING]),
         timeout_s=float(config.get(TIMEOUT) or DEFAULT_TIMEOUT_S),
         has_traffic=bool(config.get(TRAFFIC, False)),
         lengths=lengths,
         routes=task_routes(document, shape, components, tuple(lengths)),
     )
-
-
-def _buffer(config: Mapping[str, Any]) -> float:
-    length = config.get(BUFFER, UNBOUNDED)
-    return math.inf if length == UNBOUNDED else float(length)
-
-
-def _ackers(config: Mapping[str, Any], workers: int) -> int:
-    """Without a number Storm takes one a worker."""
-    ackers = config.get(ACKERS)
-    return workers if ackers is None else int(ackers)
 
 
 def _idle_wait(config: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> IdleWait:
@@ -339,17 +329,12 @@ def task_routes(
                     f"topology {shape.name}: where the keys of {component.name} go is known only where all components"
                     f" have as many tasks as it; there are {sizes}"
                 )
-            sources[component.name] = _key_of_each(component)
+            # 31 is what Java's hash code of a list of one value adds to that of the value.
+            sources[component.name] = tuple(
+                TupleKey(1.0 / component.tasks, task, {"key": (task + component.shift) % component.tasks - 31})
+                for task in range(component.tasks)
+            )
     return routes(order, shape.edges, tasks, sources)
-
-
-def _key_of_each(spout: ComponentWork) -> tuple[TupleKey, ...]:
-    """31 is what Java's hash code of a list of one value adds to that of the value."""
-    assert spout.shift is not None, "of a spout with keys"
-    return tuple(
-        TupleKey(1.0 / spout.tasks, task, {"key": (task + spout.shift) % spout.tasks - 31})
-        for task in range(spout.tasks)
-    )
 
 
 def text_lengths(
@@ -373,14 +358,10 @@ def text_lengths(
         component = by_name[each]
         streams = [(rates[source], by_name[source].sent_on(found[source])) for source in sources[each]]
         arriving = math.fsum(rate for rate, _ in streams)
-        found[each] = _mixed(streams, arriving) if streams else SOURCE_LENGTHS
+        mixed: dict[int, float] = {}
+        for rate, lengths in streams:
+            for length, share in lengths.items():
+                mixed[length] = mixed.get(length, 0.0) + share * rate / arriving
+        found[each] = mixed if streams else SOURCE_LENGTHS
         rates[each] = (arriving if streams else component.rate_per_s or 1.0) * component.passes
-    return found
-
-
-def _mixed(streams: Sequence[tuple[float, Lengths]], total: float) -> Lengths:
-    found: dict[int, float] = {}
-    for rate, lengths in streams:
-        for length, share in lengths.items():
-            found[length] = found.get(length, 0.0) + share * rate / total
     return found

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scheduler_plugins.model import Edge, Executor, Slot, Topology, WorkerMachine, executor_ranges
+from scheduler_plugins.model import Executor, Slot, Topology, WorkerMachine, executor_ranges
 from scheduler_plugins.policies.initial_placement import sort_slots
 from scheduler_plugins.service.messages import PlacingScheduler, Request
 
@@ -196,22 +196,15 @@ def place_by_default(cluster: SchedulingCluster) -> None:
         number, free = len(task_ranges(cluster.topologies[topology_id])), sum(map(len, cluster.free_slots().values()))
         slots = min(cluster.topologies[topology_id].workers, sum(map(cluster.offers, workers)) + free)
         if slots and (slots > len(workers) or cluster.unassigned(topology_id)):
-            cluster.free(_uneven(workers, number, slots))
+            # Of several workers that are alike Storm keeps some in the order of a hash table; here the first ones stay.
+            size, larger = divmod(number, slots)
+            may_stay = {size: slots - larger, size + 1: larger}
+            for slot in sorted(workers):
+                left = may_stay.get(len(workers[slot]), 0)
+                may_stay[len(workers[slot])] = left - 1
+                if left <= 0:
+                    cluster.free([slot])
         place_evenly(cluster)
-
-
-def _uneven(workers: Mapping[Slot, set[TaskRange]], executors: int, slots: int) -> list[Slot]:
-    """Workers beyond those that may stay where `executors` are shared evenly among so many slots. Of several that are
-    alike Storm keeps some in the order of a hash table; here the first ones by name stay."""
-    size, larger = divmod(executors, slots)
-    may_stay = {size: slots - larger, size + 1: larger}
-    freed = []
-    for slot in sorted(workers):
-        left = may_stay.get(len(workers[slot]), 0)
-        may_stay[len(workers[slot])] = left - 1
-        if left <= 0:
-            freed.append(slot)
-    return freed
 
 
 def place_unplaced(cluster: SchedulingCluster, topology_id: str, slots: Mapping[int, Slot]) -> None:
@@ -303,19 +296,15 @@ def place_by(scheduler: PlacingScheduler, cluster: SchedulingCluster) -> dict[st
     except Exception as error:
         cluster.assignments = before
         raise SchedulerFailed(scheduler, error) from error
+    free = sum(map(len, cluster.free_slots().values()))
+    machines = sum(supervisor.alive for supervisor in cluster.supervisors)
+    words = f"Storm does not say why; {free} slots are free on {machines} machines"
     return {
-        topology_id: _why_unplaced(scheduler, cluster, topology, len(left))
+        topology_id: f"{scheduler.name} left {len(left)} of {len(task_ranges(topology))} executors of {topology.name}"
+        f" without a slot: {words}"
         for topology_id, topology in sorted(cluster.topologies.items())
         if (left := cluster.unassigned(topology_id))
     }
-
-
-def _why_unplaced(scheduler: PlacingScheduler, cluster: SchedulingCluster, topology: Topology, left: int) -> str:
-    free = sum(map(len, cluster.free_slots().values()))
-    machines = sum(supervisor.alive for supervisor in cluster.supervisors)
-    said = f"Storm does not say why; {free} slots are free on {machines} machines"
-    of_all = f"{left} of {len(task_ranges(topology))} executors of {topology.name}"
-    return f"{scheduler.name} left {of_all} without a slot: {said}"
 
 
 def request_of(
@@ -328,8 +317,12 @@ def request_of(
         replace(
             topology,
             components=tuple(sorted(topology.components, key=lambda c: c.tasks[0])),
-            edges=tuple(sorted(topology.edges, key=_edge_order)),
-            placement=_placement(cluster, topology_id),
+            edges=tuple(sorted(topology.edges, key=lambda e: (e.source, e.stream, e.target))),
+            placement={
+                task: slot
+                for (first, last), slot in sorted(cluster.assignments.get(topology_id, {}).items())
+                for task in range(first, last + 1)
+            },
             planned=dict(sorted(planned[topology_id].after.items())) if topology_id in planned else {},
             rebalancing=topology_id in planned,
             unplaced_why=unplaced_why.get(topology_id),
@@ -337,15 +330,6 @@ def request_of(
         for topology_id, topology in sorted(cluster.topologies.items())
     )
     return Request(t, _machines(cluster), topologies)
-
-
-def _edge_order(edge: Edge) -> tuple[str, str, str]:
-    return edge.source, edge.stream, edge.target
-
-
-def _placement(cluster: SchedulingCluster, topology_id: str) -> dict[int, Slot]:
-    placed = sorted(cluster.assignments.get(topology_id, {}).items())
-    return {task: slot for (first, last), slot in placed for task in range(first, last + 1)}
 
 
 def _machines(cluster: SchedulingCluster) -> tuple[WorkerMachine, ...]:

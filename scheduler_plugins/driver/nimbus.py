@@ -232,23 +232,26 @@ class Nimbus:
         self.scheduler.round(cluster)
         for topology_id, record in self._records.items():
             if topology_id in cluster.assignments or (topology_id == rebalanced and record.assignment is not None):
-                self._assign(topology_id, record, cluster.assignments.get(topology_id, {}))
+                before, after = record.assignment or {}, cluster.assignments.get(topology_id, {})
+                record.assignment, record.silent = after, set()
+                if before != after:
+                    changes = worker_changes(before, after)
+                    fresh = {*changes.started, *changes.restarted}
+                    record.since_s = {s: self.now_s if s in fresh else record.since_s[s] for s in set(after.values())}
+                    self._changes.append(AssignmentChange(self.now_s, topology_id, before, after))
         if rebalanced is not None:
             self._records[rebalanced].status = "ACTIVE"
         self.scheduler.after_round()
 
-    def _assign(self, topology_id: str, record: _Record, after: Assignment) -> None:
-        before, record.assignment, record.silent = record.assignment or {}, after, set()
-        if before != after:
-            changes = worker_changes(before, after)
-            fresh = {*changes.started, *changes.restarted}
-            record.since_s = {s: self.now_s if s in fresh else record.since_s[s] for s in set(after.values())}
-            self._changes.append(AssignmentChange(self.now_s, topology_id, before, after))
-
     def cluster(self, hidden: str | None = None) -> SchedulingCluster:
         """Return what a scheduler is shown now, without the assignment of the topology `hidden`."""
+        supervisors = []
+        for supervisor_id in sorted(self._supervisors):
+            down_s = self._down_s.get(self._supervisors[supervisor_id].name)
+            is_alive = down_s is None or self.now_s - down_s < self.settings.session_s
+            supervisors.append(replace(self._supervisors[supervisor_id], alive=is_alive))
         return SchedulingCluster(
-            supervisors=tuple(sorted(map(self._seen, self._supervisors.values()), key=lambda s: s.supervisor_id)),
+            supervisors=tuple(supervisors),
             topologies={
                 topology_id: replace(record.topology, uptime_s=int(self.now_s - record.launched_s))
                 for topology_id, record in self._records.items()
@@ -260,20 +263,11 @@ class Nimbus:
             },
         )
 
-    def _seen(self, supervisor: Supervisor) -> Supervisor:
-        down_s = self._down_s.get(supervisor.name)
-        return replace(supervisor, alive=down_s is None or self.now_s - down_s < self.settings.session_s)
-
     def _alive(self, record: _Record) -> dict[TaskRange, Slot]:
         """Without executors that are cut otherwise now, and those whose heartbeats are missing for too long."""
-        there, dead = set(task_ranges(record.topology)) - record.silent, self._dead_slots(record)
-        return {e: slot for e, slot in (record.assignment or {}).items() if e in there and slot not in dead}
-
-    def _dead_slots(self, record: _Record) -> set[Slot]:
         now_s, limits = self.now_s, self.settings
-        silent = {machine for machine, down_s in self._down_s.items() if now_s - down_s > limits.task_timeout_s}
-        return {
-            slot
-            for slot, since_s in record.since_s.items()
-            if slot.machine in silent and now_s - since_s >= limits.task_launch_s
-        }
+        down = {machine for machine, down_s in self._down_s.items() if now_s - down_s > limits.task_timeout_s}
+        slots = record.since_s.items()
+        dead = {slot for slot, since_s in slots if slot.machine in down and now_s - since_s >= limits.task_launch_s}
+        there = set(task_ranges(record.topology)) - record.silent
+        return {e: slot for e, slot in (record.assignment or {}).items() if e in there and slot not in dead}

@@ -99,7 +99,10 @@ class Rounds:
         self._background: deque[Callable[[], None]] = deque()
         self._reports: deque[_Report] = deque()  # that the policy service has not heard yet
         self._rounds = 0
-        self._last_decision = max((p.decision_id for p in restored), key=_number, default=None)  # the newest one here
+        # The newest one here. Decisions of a run are d1, d2, ….
+        self._last_decision = max(
+            (p.decision_id for p in restored), key=lambda d: int("".join(filter(str.isdigit, d)) or 0), default=None
+        )
         self._slots: dict[str, Mapping[int, Slot]] = {}  # by topology id, when the round before was over
         self._unplaced_why: dict[str, str] = {}  # by topology id
         self._scheduler_errors: dict[str, str] = {}  # by topology id, until the policy service has been told
@@ -114,7 +117,10 @@ class Rounds:
         except OnlyInNimbus:
             raise
         except SchedulerFailed as error:
-            self._scheduler_failed(error, cluster)
+            # Nothing is placed in its stead: that would be another scheduler's result.
+            log.warning("the scheduler that the policy chose failed: %s", error)
+            self._event("scheduler_failed", str(error), frames=error.frames)
+            self._scheduler_errors = dict.fromkeys(cluster.topologies, str(error))
         except (ServiceFailed, AmbiguousMachine) as error:
             self._fall_back(str(error), cluster)
         except Exception as error:
@@ -137,17 +143,14 @@ class Rounds:
         self._keep_what_was_not_planned(planned, cluster)
         asked = request_of(cluster, self.clock(), self.plans.all(), self._unplaced_why)
         request = replace(asked, last_decision=self._last_decision, scheduler_errors=self._scheduler_errors)
-        self._remember(request)
+        self._slots = {t.topology_id: t.placement for t in request.topologies if t.placement}
+        if not request.topologies:
+            self._last_decision = None  # decisions of the next run are numbered from 1 again
         answer = self.service.schedule(request)
         self._scheduler_errors = {}
         self._last_decision = answer.decision_id or self._last_decision
         self._apply_all(answer, request, cluster)
         self._delegate(answer, request, cluster)
-
-    def _remember(self, request: Request) -> None:
-        self._slots = {t.topology_id: t.placement for t in request.topologies if t.placement}
-        if not request.topologies:
-            self._last_decision = None  # decisions of the next run are numbered from 1 again
 
     def _apply_all(self, answer: Answer, request: Request, cluster: SchedulingCluster) -> None:
         """Every plan of an answer is known before the first is begun: one topology may take what another leaves."""
@@ -312,12 +315,6 @@ class Rounds:
         log.error("decision %s for %s cannot be carried out", decision_id, topology_id, exc_info=error)
         self._event("fallback", _bridge_failed(error))
 
-    def _scheduler_failed(self, failure: SchedulerFailed, cluster: SchedulingCluster) -> None:
-        """Note it; nothing is placed in its stead: that would be another scheduler's result."""
-        log.warning("the scheduler that the policy chose failed: %s", failure)
-        self._event("scheduler_failed", str(failure), frames=failure.frames)
-        self._scheduler_errors = dict.fromkeys(cluster.topologies, str(failure))
-
     def _fall_back(self, reason: str, cluster: SchedulingCluster) -> None:
         """Without a topology there is nothing to place and no run to spoil."""
         log.warning("fallback: %s", reason)
@@ -327,11 +324,6 @@ class Rounds:
 
     def _event(self, kind: str, reason: str, **more: Any) -> None:
         self.events.append({"t": self.clock(), "kind": kind, "reason": reason, **more})
-
-
-def _number(decision_id: str) -> int:
-    """Decisions of a run are d1, d2, …."""
-    return int("".join(filter(str.isdigit, decision_id)) or 0)
 
 
 def _bridge_failed(error: Exception) -> str:
@@ -368,7 +360,13 @@ class PlacementPlan:
     def of(answer: Answer, topology: Topology, change: Change) -> PlacementPlan:
         numbers = {component.name: len(component.executors) for component in topology.components}
         executors = {name: number for name, number in change.executors.items() if numbers[name] != number}
-        before = {**_placed_at_once(topology, change.placement), **topology.placement}
+        before = {  # executors that had no slot have the one of their first task, all of their tasks with it
+            task: change.placement[executor.first_task]
+            for component in topology.components
+            for executor in component.executors
+            if executor.first_task in change.placement
+            for task in range(executor.first_task, executor.last_task + 1)
+        } | dict(topology.placement)
         after = {**before, **change.placement}
         names = (str(answer.decision_id), topology.topology_id, topology.name)
         return PlacementPlan(*names, executors, before, after, None, answer.wait_s)
@@ -388,17 +386,6 @@ class PlacementPlan:
     def leaves(self, slot: Slot) -> bool:
         """True if the topology was in that slot and nothing of it will be."""
         return self.scheduler is None and slot in self.before.values() and slot not in self.after.values()
-
-
-def _placed_at_once(topology: Topology, slots: Mapping[int, Slot]) -> dict[int, Slot]:
-    """Executors that had no slot have the one of their first task, all of their tasks with it."""
-    return {
-        task: slots[executor.first_task]
-        for component in topology.components
-        for executor in component.executors
-        if executor.first_task in slots
-        for task in range(executor.first_task, executor.last_task + 1)
-    }
 
 
 @dataclass

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from scheduler_plugins.model import Component, Edge, Executor, Slot, Topology, WorkerMachine, executor_ranges
+from scheduler_plugins.policies import initial_placement
 
 
 def machines(count: int, ports: int = 4, first: int = 1) -> tuple[WorkerMachine, ...]:
@@ -45,3 +47,9 @@ def topology(
 STAR = [("spout_1", "centre"), ("spout_2", "centre"), ("centre", "sink_1"), ("centre", "sink_2")]
 LINEAR = [("spout", "bolt_1"), ("bolt_1", "bolt_2"), ("bolt_2", "sink")]
 DIAMOND = [("spout", f"bolt_{i}") for i in range(1, 5)] + [(f"bolt_{i}", "sink") for i in range(1, 5)]
+
+
+def dealt_evenly(topology: Topology, hosts: Sequence[WorkerMachine], taken: Collection[Slot] = ()) -> Topology:
+    """The topology in the slots that Storm's own scheduler gives it."""
+    slots = initial_placement.sort_slots(initial_placement.free_slots(hosts, taken))
+    return replace(topology, placement=initial_placement.place_topology(topology, slots))

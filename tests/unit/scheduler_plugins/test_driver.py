@@ -22,7 +22,6 @@ from scheduler_plugins.driver.nimbus import AssignmentChange, Nimbus, NimbusSett
 from scheduler_plugins.driver.rounds import Rounds, ServiceInProcess, bridge_in
 from scheduler_plugins.model import Component, Edge, Slot, Topology
 from scheduler_plugins.service.messages import Answer, PlacingScheduler, Request
-from scheduler_plugins.service.policy_call import PolicyFailure
 from scheduler_plugins.service.state import ServiceState
 
 START_S = 1_700_000_000.0
@@ -319,16 +318,6 @@ def test_a_policy_that_throws_moves_nothing_and_is_no_fallback(tmp_path: Path) -
     assert state.policy_error == "ZeroDivisionError: division by zero"
     rounds = nimbus.scheduler
     assert isinstance(rounds, Rounds) and rounds.events == []
-
-
-def test_a_policy_that_takes_too_long_has_failed_as_over_http(tmp_path: Path) -> None:
-    state = ServiceState(tmp_path, lambda: START_S)
-    late = ServiceInProcess(state, lambda _round: PolicyFailure("its decide has not answered after 1.5 s", final=True))
-    nimbus = Nimbus(start_s=START_S)
-    bridge_in(nimbus, late)
-    nimbus.machine_up(supervisor(1))
-    nimbus.submit(star())
-    assert nimbus.advance(START_S + 2) == () and state.policy_error == "its decide has not answered after 1.5 s"
 
 
 def test_a_service_that_fails_is_a_fallback_in_its_words(tmp_path: Path) -> None:

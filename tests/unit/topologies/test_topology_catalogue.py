@@ -100,15 +100,6 @@ def test_lines_are_shuffled_but_where_network_monitoring_groups_them(name: str) 
     assert {e.grouping for e in catalogue.read(name).edges} <= {"shuffle", "fields"}
 
 
-def test_page_load_takes_the_sizes_of_the_scale_in_experiment() -> None:
-    sizes = dict.fromkeys((c.name for c in catalogue.read("page_load").components), 15)
-    changed = catalogue.read_flux(
-        catalogue.render("page_load", overrides={"workers": 32, "tasks": sizes, "executors": sizes})
-    )
-    assert changed.workers == 32
-    assert {(c.tasks, c.executors) for c in changed.components} == {(15, 15)}
-
-
 @pytest.mark.parametrize("name", TABLE_I)
 def test_the_first_costly_component_is_offered_three_times_what_it_can_do(name: str) -> None:
     topology = catalogue.read(name)

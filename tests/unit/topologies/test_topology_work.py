@@ -53,11 +53,6 @@ def test_star_is_read_with_its_parameters_and_settings() -> None:
     assert (sink.ms_per_character, sink.kind) == (0.0, "bolt")
 
 
-def test_a_source_that_is_not_throttled_has_no_rate() -> None:
-    star = work.topology_work(catalogue.render("star", {"unthrottled": True}))
-    assert star.component("spout_1").is_unthrottled
-
-
 def test_lengths_follow_a_text_along_the_topology() -> None:
     """page_load: transform keeps 0.8, aggregate appends 8. Rounding takes no more than half a character."""
     lengths = {name: work.mean(each) for name, each in _page_load().lengths.items()}

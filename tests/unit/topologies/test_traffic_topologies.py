@@ -122,15 +122,6 @@ def test_unthrottled_opengov_has_four_tasks_of_quotes_to_one_of_contracts_and_as
     assert work.topology_work(catalogue.render("opengov", sweep["topology"]["parameters"])), "it is simulated"
 
 
-def test_the_acking_of_a_topology_is_its_configuration() -> None:
-    config = {"topology.acker.executors": 10, "topology.max.spout.pending": 1000}
-    assert (
-        flux("payload", overrides={"config": config})["config"] | config
-        == flux("payload", overrides={"config": config})["config"]
-    )
-    assert all(flux(name)["config"]["topology.acker.executors"] == 0 for name in NAMES)
-
-
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [

@@ -10,10 +10,10 @@ import pytest
 
 from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import Decision, Observation, ScaleEvent
-from scheduler_plugins.policies import PolicyError, bind, initial_placement
+from scheduler_plugins.policies import PolicyError, bind
 from scheduler_plugins.policies.stela import AUTHORS_PARAMETERS, PAPER_PARAMETERS, VARIANTS
-from scheduler_plugins.replay import AblationRow, ReplayError, ablate, read_rounds
-from tests.support.topologies_by_hand import machines, topology
+from scheduler_plugins.replay import AblationRow, ablate, read_rounds
+from tests.support.topologies_by_hand import dealt_evenly, machines, topology
 
 # a → b → d and a → c → e: b and c get 400 each, and execute 100 and 120.
 EDGES = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "e")]
@@ -23,12 +23,9 @@ PROCESSING = {"b": 100.0, "c": 120.0, "d": 100.0, "e": 120.0}
 
 def observe(kind: str = "scale_out", event_id: str = "e1", executors: int = 4) -> Observation:
     shape = topology(EDGES, tasks=8, executors=executors, workers=8, inflow=INFLOW, processing=PROCESSING)
-    placement = initial_placement.place_topology(
-        shape, initial_placement.sort_slots(initial_placement.free_slots(machines(3), ()))
-    )
     out = kind == "scale_out"
     event = ScaleEvent(event_id, kind, ("m4",) if out else (), 0 if out else 2)  # type: ignore[arg-type]
-    return Observation(5.0, machines(4 if out else 3), (replace(shape, placement=placement),), 1.0, event)
+    return Observation(5.0, machines(4 if out else 3), (dealt_evenly(shape, machines(3)),), 1.0, event)
 
 
 def log(tmp_path: Path, rounds: Sequence[tuple[Observation, Decision]]) -> list[dict[str, Any]]:
@@ -106,11 +103,6 @@ def test_what_the_run_had_besides_is_kept(tmp_path: Path) -> None:
     assert set(blind[0]["executors"]["t-1"]) == {"a"} != set(plain[0]["executors"]["t-1"])
     with pytest.raises(PolicyError, match="no parameter 'alpha'"):
         ablate(rounds, {"alpha": 1})
-
-
-def test_a_log_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ReplayError, match=r"give a run's decisions\.jsonl"):
-        list(read_rounds(tmp_path / "decisions.jsonl"))
 
 
 def test_the_papers_rules_are_the_defaults_and_the_codes_differ_in_each() -> None:

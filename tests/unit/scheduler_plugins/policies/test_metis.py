@@ -79,20 +79,6 @@ def test_executors_without_traffic_are_dealt_evenly() -> None:
     assert Counter(placed[task].machine for task in ackers) == dict.fromkeys((host.name for host in hosts), 1)
 
 
-def test_an_executor_moves_with_all_its_tasks() -> None:
-    hosts = machines(4, ports=1)
-    single = chains(8, 3, workers=4)
-    pairs = tuple(
-        replace(c, executors=tuple(Executor(c.tasks[at], c.tasks[at + 1]) for at in range(0, 8, 2)))
-        for c in single.components
-    )
-    topology = dealt_out(replace(single, components=pairs), hosts)
-    placed = slots_after(topology, decide(rescheduling(topology, hosts=hosts), objective="cut"))
-    for component in topology.components:
-        for executor in component.executors:
-            assert placed[executor.first_task] == placed[executor.last_task]
-
-
 def test_a_heavy_executor_has_less_beside_it_by_what_it_weighs() -> None:
     """Two chains, one of which burns nine times the CPU of the other: by tuples and by one it is no different."""
     hosts = machines(2, ports=1)
@@ -172,12 +158,6 @@ def test_in_a_hold_it_acts_by_itself_and_rests() -> None:
     decision = decide(alone, rest_s=30)
     assert decision.placement and not decision.settled and decision.rest_s == 30
     assert not decide(replace(alone, may_act=False)).changes()
-
-
-def test_without_fresh_rates_it_waits() -> None:
-    topology, hosts = ten_chains()
-    decision = decide(replace(rescheduling(topology, hosts=hosts), samples_age_s=11.0))
-    assert (decision.settled, decision.reason) == (False, "held: samples are 11.0 s old, allowed are 10 s")
 
 
 def test_another_events_round_is_not_its_own() -> None:

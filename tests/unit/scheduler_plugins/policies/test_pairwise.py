@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler_plugins.policies.communication import Pairs, graph_of_pairs
 from scheduler_plugins.policies.pairwise import Names, NoRoom, pairwise_bins
-from tests.support.greedy_reference import Traffic, between, greedy_bins
+from tests.support.greedy_reference import Traffic, greedy_bins
 
 NAMES = Names("executor", "executors", "worker")
 
@@ -61,14 +61,6 @@ def test_with_the_least_loaded_everything_finds_a_place(
     found = bins_of(*problem, strict=False)
     assert set(found) == set(range(len(loads)))
     assert all(list(found.values()).count(bin_) <= most_items[bin_] for bin_ in found.values())
-
-
-def test_a_pair_stays_together_although_a_later_one_would_part_it() -> None:
-    """0–1 exchange most, 2–3 less; 1–2 too, but no bin has room for three."""
-    traffic = {(0, 1): 9.0, (2, 3): 5.0, (1, 2): 1.0}
-    found = bins_of([1.0] * 4, traffic, [2, 2], [10.0, 10.0], 2)
-    assert (found[0], found[2]) == (found[1], found[3]) and found[0] != found[2]
-    assert between(found, traffic) == 1.0
 
 
 def test_an_item_that_is_too_heavy_for_every_bin_is_named() -> None:

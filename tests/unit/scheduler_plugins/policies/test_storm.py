@@ -1,3 +1,5 @@
+"""Policies that let a scheduler in Nimbus place: one of Storm's own, or a foreign one."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -5,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Observation, ScaleEvent
+from scheduler_plugins.model import FOREIGN, STORM_SCHEDULERS, Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.policies.storm import ISOLATION_MACHINES
 from scheduler_plugins.service.messages import answer_json, answer_of, observation_of, request_from_json
+from scheduler_plugins.service.refusal import refusal
 from scheduler_plugins.service.samples import MachineSamples
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
 SCALE_OUT = ScaleEvent("e1", "scale_out", ("m3",))
+THEIRS = {"scheduler": "org.example.Theirs$Inner"}
+BOTH = [("storm", {"scheduler": "even"}), ("foreign", THEIRS)]
 
 
 def observe(event: ScaleEvent | None = None, **changes: Any) -> Observation:
@@ -20,30 +25,34 @@ def observe(event: ScaleEvent | None = None, **changes: Any) -> Observation:
     return observation_of(asked, {}, MachineSamples(), event)
 
 
-def decide(parameters: dict[str, Any], event: ScaleEvent | None = None, **changes: Any) -> Decision:
-    return bind("storm", parameters)(observe(event, **changes), {"kept": 1})
+def decide(policy: str, parameters: dict[str, Any], event: ScaleEvent | None = None, **changes: Any) -> Decision:
+    return bind(policy, parameters)(observe(event, **changes), {"kept": 1})
 
 
-@pytest.mark.parametrize("scheduler", STORM_SCHEDULERS)
+@pytest.mark.parametrize("scheduler", [*STORM_SCHEDULERS, FOREIGN])
 def test_every_round_names_the_scheduler_and_places_nothing_itself(scheduler: str) -> None:
-    conf = {ISOLATION_MACHINES: {"star": 2}} if scheduler == "isolation" else {}
-    decision = decide({"scheduler": scheduler, "conf": conf})
+    conf: dict[str, Any] = {ISOLATION_MACHINES: {"star": 2}} if scheduler == "isolation" else {"a": 1}
+    class_name = THEIRS["scheduler"] if scheduler == FOREIGN else None
+    policy = "foreign" if class_name else "storm"
+    decision = decide(policy, {"scheduler": class_name or scheduler, "conf": conf})
     assert (decision.scheduler, decision.changes(), decision.memory) == (scheduler, False, {"kept": 1})
-    answer = answer_json(answer_of(decision, None, "storm"))
-    assert answer["scheduler"]["name"] == scheduler
+    answer = answer_json(answer_of(decision, None, policy))
+    assert answer["scheduler"] == {"name": scheduler, "class_name": class_name, "conf": conf}
     assert answer["topologies"] == {} and not answer["rebalance"]
-    assert conf.items() <= answer["scheduler"]["conf"].items()
+    assert refusal(observe(), decision) is None
 
 
-def test_storm_left_alone_settles_a_scale_out_without_a_rebalance() -> None:
-    decision = decide({"scheduler": "even"}, SCALE_OUT)
-    assert decision.settled and not decision.changes() and decision.scheduler == "even"
-
-
-def test_a_scale_out_with_rebalance_has_every_topology_placed_anew() -> None:
-    decision = decide({"scheduler": "default", "rebalance": True}, SCALE_OUT)
-    assert decision.settled and decision.rebalance == (TOPOLOGY,) and decision.scheduler == "default"
-    assert answer_json(answer_of(decision, "d1", "storm"))["rebalance"] == [TOPOLOGY]
+@pytest.mark.parametrize("event", [SCALE_OUT, ScaleEvent("e1", "reschedule")], ids=lambda event: event.kind)
+@pytest.mark.parametrize(("policy", "parameters"), BOTH)
+def test_a_rebalance_is_asked_for_only_where_it_is_wanted(
+    policy: str, parameters: dict[str, Any], event: ScaleEvent
+) -> None:
+    alone = decide(policy, parameters, event)
+    assert alone.settled and not alone.changes() and alone.scheduler is not None
+    anew = decide(policy, {**parameters, "rebalance": True}, event)
+    assert anew.settled and anew.rebalance == (TOPOLOGY,) and anew.scheduler == alone.scheduler
+    assert answer_json(answer_of(anew, "d1", policy))["rebalance"] == [TOPOLOGY]
+    assert POLICIES[policy].events == {"scale_out", "reschedule"}, "it cannot choose machines to leave"
 
 
 def test_what_has_no_slot_is_not_rebalanced() -> None:
@@ -54,31 +63,27 @@ def test_what_has_no_slot_is_not_rebalanced() -> None:
     assert bind("storm", {"rebalance": True})(both, {}).rebalance == (TOPOLOGY,)
 
 
-def test_a_reschedule_too() -> None:
-    decision = decide({"scheduler": "default", "rebalance": True}, ScaleEvent("e1", "reschedule"))
-    assert decision.settled and decision.rebalance == (TOPOLOGY,)
-
-
 def test_what_storm_said_is_the_reason() -> None:
     why = "resource_aware left 3 of 3 executors of star without a slot: Not enough resources"
-    assert decide({"scheduler": "resource_aware"}, unplaced_why=why).reason == why
-
-
-def test_storm_cannot_choose_machines_to_leave() -> None:
-    assert POLICIES["storm"].events == {"scale_out", "reschedule"}
+    assert decide("storm", {"scheduler": "resource_aware"}, unplaced_why=why).reason == why
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("policy", "parameters", "said"),
     [
-        ({"scheduler": "fair"}, "scheduler is 'fair'; allowed are default, even, resource_aware, isolation"),
-        ({"rebalance": 1}, "rebalance is 1; allowed are true and false"),
-        ({"conf": ["x"]}, "allowed are Storm's settings by name"),
-        ({"scheduler": "isolation"}, "isolation needs a number of machines"),
-        ({"scheduler": "isolation", "conf": {ISOLATION_MACHINES: {"star": 0}}}, "1 or more, by topology name"),
-        ({"machines": 1}, "no parameter 'machines'"),
+        ("storm", {"scheduler": "fair"}, "scheduler is 'fair'; allowed are default, even, resource_aware, isolation"),
+        ("storm", {"rebalance": 1}, "rebalance is 1; allowed are true and false"),
+        ("storm", {"conf": ["x"]}, "allowed are Storm's settings by name"),
+        ("storm", {"scheduler": "isolation"}, "isolation needs a number of machines"),
+        ("storm", {"scheduler": "isolation", "conf": {ISOLATION_MACHINES: {"star": 0}}}, "1 or more, by topology name"),
+        ("storm", {"machines": 1}, "no parameter 'machines'"),
+        ("foreign", {}, "the class of an IScheduler, which the variant's code.scheduler names"),
+        ("foreign", {"scheduler": "a b"}, "scheduler is 'a b'"),
+        ("foreign", {"scheduler": "a..B"}, "scheduler is 'a..B'"),
+        ("foreign", {"scheduler": "a.B", "conf": []}, "allowed are Storm's settings by name"),
     ],
 )
-def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], said: str) -> None:
-    with pytest.raises(PolicyError, match=said):
-        bind("storm", parameters)
+def test_parameters_that_cannot_be_are_refused(policy: str, parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        bind(policy, parameters)
+    assert said in str(caught.value)

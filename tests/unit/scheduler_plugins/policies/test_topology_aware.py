@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler_plugins.model import Decision, Observation, ScaleEvent, Topology
-from scheduler_plugins.policies import PolicyError, bind, initial_placement
+from scheduler_plugins.model import Decision, Observation, ScaleEvent
+from scheduler_plugins.policies import bind
 from scheduler_plugins.policies.topology_aware import STRATEGIES, TopologyAwareParameters
 from scheduler_plugins.service.refusal import refusal
-from tests.support.topologies_by_hand import LINEAR, STAR, machines, topology
+from tests.support.topologies_by_hand import LINEAR, STAR, dealt_evenly, machines, topology
 
 Edges = Sequence[tuple[str, str]]
 # a short cut past b and c, and a dead end e
@@ -23,11 +23,8 @@ def observe(
     shape = topology(
         edges, tasks=2 * executors, executors=executors, workers=12, inflow=inflow, processing=dict.fromkeys(names, 1.0)
     )
-    placement = initial_placement.place_topology(
-        shape, initial_placement.sort_slots(initial_placement.free_slots(machines(before), ()))
-    )
     event = ScaleEvent("e1", "scale_out", tuple(f"m{before + i}" for i in range(1, new + 1)))
-    return Observation(0.0, machines(before + new), (replace(shape, placement=placement),), 1.0, event)
+    return Observation(0.0, machines(before + new), (dealt_evenly(shape, machines(before)),), 1.0, event)
 
 
 def moved(observation: Observation, decision: Decision) -> dict[str, int]:
@@ -91,27 +88,6 @@ def test_streams_between_the_same_components_are_one_link() -> None:
     assert ask("most_link_load", doubled, link_load="mean") == {"x": 1}
 
 
-def test_link_load_over_less_time_than_asked_for_says_so() -> None:
-    observation = observe(STAR, STAR_LOADS)
-    short = replace(observation, topologies=(replace(observation.topologies[0], window_s=41.0),))
-    reason = bind("least_link_load", {"window_s": 200})(short, {}).reason
-    assert reason.endswith("; rates over 41 s, as no more was measured of the 200 s asked for")
-    assert "rates over" not in bind("centrality", {"window_s": 200})(short, {}).reason, "it reads none"
-
-
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({"link_load": "median"}, "link_load is 'median'; allowed are sum, mean"),
-        ({"window_s": 9}, "window_s is 9; allowed is a whole number from 10 to 600"),
-    ],
-)
-def test_a_parameter_that_cannot_be(parameters: dict[str, object], said: str) -> None:
-    with pytest.raises(PolicyError) as caught:
-        bind("least_link_load", parameters)
-    assert said in str(caught.value)
-
-
 def test_an_edge_that_was_silent_counts_as_no_load() -> None:
     shape = observe(STAR, {"spout_1": 100.0, "centre": 300.0})
     assert ask("least_link_load", shape) == {"spout_2": 2, "centre": 1}
@@ -163,21 +139,6 @@ def test_every_new_machine_gets_its_share_and_the_first_one_the_first_ranked() -
     names = {task: c.name for c in observation.topologies[0].components for task in (e.first_task for e in c.executors)}
     where = {(names[task], slot.machine) for task, slot in decision.placement["t-1"].items() if task in names}
     assert where == {("centre", "m5"), ("spout_1", "m5"), ("spout_1", "m6"), ("spout_2", "m6")}
-
-
-def test_two_topologies_share_a_new_machine_without_sharing_a_slot() -> None:
-    one = observe(STAR, STAR_LOADS)
-    shape = one.topologies[0]
-    other = placed(replace(shape, topology_id="t-2"), set(shape.placement.values()))
-    both = replace(one, topologies=(shape, other))
-    decision = bind("least_link_load", {})(both, {})
-    assert refusal(both, decision) is None
-    assert all(decision.placement[t] for t in ("t-1", "t-2"))
-
-
-def placed(shape: Topology, taken: set[object]) -> Topology:
-    slots = initial_placement.sort_slots(initial_placement.free_slots(machines(4), taken))  # type: ignore[arg-type]
-    return replace(shape, placement=initial_placement.place_topology(shape, slots))
 
 
 @pytest.mark.parametrize(("age", "said"), [(None, "held: no samples yet"), (11.0, "held: samples are 11.0 s old")])
