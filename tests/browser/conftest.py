@@ -63,13 +63,13 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 @pytest.fixture(scope="session")
 def results(golden_series: GoldenSeries, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of results with the golden series in it, a report of its family, and the index."""
-    from analysis.pipeline import family_report
-    from analysis.report import index_page
+    from analysis.claims import ledger
+    from analysis.report import family_page, index_page
 
     root = tmp_path_factory.mktemp("results")
     folder = root / "stela" / "star" / golden_series.root.name
     shutil.copytree(golden_series.root, folder)
-    family_report([folder], root / "stela" / "report.html")
+    family_page.write([folder], root / "stela" / "report.html", ledger.evaluate)
     index_page.write(root, time.time())
     return root
 

@@ -1,5 +1,6 @@
 """Runs of several codes on the same machines: what is switched, what goes on, what is said of what is broken."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from barograph.code.build import build_code, storm_home_of
+from barograph.errors import RunBroken
 from barograph.plan.experiment import Code, Variant
 from barograph.run import storm_cluster
 from playbooks import cluster
@@ -122,6 +124,41 @@ def test_a_commit_with_another_bridge_restarts_nimbus_too(site: Site, here: Repo
     seen(site, lambda state: state.all_placed() and state.workers_reporting == 2, 120)
     back_s = use(site, None)
     print(f"switch of Nimbus and the policy service: {took_s:.1f} s, back {back_s:.1f} s")
+
+
+# Shorter: test_code_of_runs.py, on a stand-in.
+@pytest.mark.long
+def test_a_commit_that_breaks_nimbus_is_told_and_the_next_run_is_well(
+    site: Site, here: Repository, tmp_path: Path
+) -> None:
+    settings = "Settings settings = Settings.of(conf);"
+    throws = 'if (!conf.isEmpty()) { throw new IllegalStateException("half merged"); }'
+    code = changed(here, f"{BRIDGE}/PolicyScheduler.java", settings, f"{throws} {settings}")
+    with pytest.raises(RunBroken, match=r"Nimbus does not start with the code of this run; it said: .*half merged"):
+        use(site, code)
+    run(site, tmp_path, Variant("own", "even"))
+    seen(site, lambda state: state.all_placed() and state.workers_reporting == 2, 120)
+
+
+# Shorter: ForeignSchedulerTest.java.
+@pytest.mark.long
+def test_a_scheduler_of_others_places_throws_and_hangs(
+    site: Site, foreign: Callable[[str], Code], tmp_path: Path
+) -> None:
+    run(site, tmp_path, Variant("theirs", "foreign", {}, foreign("")))
+    assert seen(site, lambda state: state.all_placed() and state.workers_reporting == 2, 120).policy_error is None
+    run(site, tmp_path, Variant("theirs", "foreign", {}, foreign('if (true) throw new RuntimeException("boom");')))
+    state = seen(site, lambda state: state.policy_error is not None, 120)
+    assert state.policy_error is not None and state.tasks_placed == 0
+    assert "theirs.Theirs threw java.lang.RuntimeException: boom at theirs.Theirs.schedule" in state.policy_error
+    forever = "try { Thread.sleep(600000); } catch (InterruptedException e) { }"
+    run(site, tmp_path, Variant("theirs", "foreign", {}, foreign(forever)))
+    hung = seen(site, lambda state: state.policy_error is not None, 120)
+    assert hung.policy_error is not None and "did not answer within 10.0 s" in hung.policy_error
+    assert hung.tasks_placed == 0
+    events = [json.loads(line) for line in site.run("master", "cat", "/var/log/barograph/bridge.jsonl").splitlines()]
+    assert [event["kind"] for event in events] == ["scheduler_failed"]
+    use(site, None)
 
 
 def test_what_is_no_scheduler_is_told_before_machines_are_touched(site: Site, foreign: Callable[[str], Code]) -> None:

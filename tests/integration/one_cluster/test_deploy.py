@@ -7,15 +7,18 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 import yaml
 
+from barograph.policy_service import recovery_obstacle, scale_outcome
 from playbooks import cluster
 from playbooks.runner import MachineUnreachable, PlayFailed, StormRefused
 from playbooks.storm_home import assemble
 from scheduler_plugins.service.run_snapshot import RunSnapshot
-from tests.integration.cluster_site import CORES, WORKERS, Site, seen
+from tests.integration.cluster_site import CORES, WORKERS, Site, seen, service
 from tests.support import planted, worker_lines
 from tests.support.stranger import everywhere, listening, places, stranger
 from topologies import catalogue
@@ -160,6 +163,13 @@ def star_runs(site: Site, tmp_path: Path) -> None:
 
 
 # Shorter: test_cluster_contract.py, on Storm as well.
+@pytest.mark.long
+def test_spouts_offer_half_more_of_the_run_that_goes_on(site: Site, star_runs: None) -> None:
+    before = median(offered(seen(site, lambda state: are_alike(offered(state)), 120)))
+    service(site).input_rate(1.5)
+    seen(site, lambda state: are_alike(offered(state)) and 1.4 < median(offered(state)) / before < 1.6, 120)
+
+
 def test_strangers_on_the_lans_reach_ssh_and_the_policy_service_only(site: Site, star_runs: None) -> None:
     assert eventually(lambda: bool(workers_of(site, "m1")))
     addresses = {name: (one.control_address, one.experiment_address) for name, one in site.machines.items()}
@@ -207,6 +217,107 @@ def test_a_reset_leaves_nothing_of_the_run(site: Site, star_runs: None, tmp_path
     collected = cluster.collect(site.inventory, site.directory, "r2", tmp_path)
     assert "workers/*.avro" in collected.missing
     assert not list((tmp_path / "workers").glob("*"))
+
+
+# Shorter: a scale-out and a machine that leaves in test_cluster_contract.py.
+@pytest.mark.long
+def test_the_machine_that_a_policy_lets_go_leaves_and_the_next_reset_has_it_again(site: Site, tmp_path: Path) -> None:
+    cluster.join(site.inventory, site.directory, "r3")
+    service(site).configure("r3", "stela", {}, 1, 60.0)
+    submit(site, tmp_path, star())
+    seen(site, works, 120)
+    service(site).scale("e1", "scale_in", (), 1)
+    applied = scale_outcome(seen(site, lambda state: scale_outcome(state, "e1") is not None, 90), "e1")
+    assert applied is not None
+    (left,) = applied.release
+    cluster.leave(site.inventory, site.directory, [left])
+    left_s = time.time()
+    assert "STOPPED" in site.run(left, "supervisorctl", "status", "supervisor")
+    assert workers_of(site, left) == []
+    with pytest.raises(StormRefused, match=f"Nimbus has {left}"):
+        awaited(site, "present", left, seconds=4)
+    seen(site, lambda state: recovery_obstacle(state, left_s) is None, 120)  # the others have what was on it
+    cluster.reset(site.inventory, site.directory, "r3")
+    awaited(site, "exactly", "m1,m2")
+
+
+PLANS = "/var/lib/barograph/storm/bridge-plans.json"
+
+
+def executors_by_slot(request: dict[str, Any]) -> dict[str, set[tuple[int, ...]]]:
+    (topology,) = request["topologies"]
+    slots: dict[str, set[tuple[int, ...]]] = {}
+    for component in topology["components"]:
+        for executor in component["executors"]:
+            slots.setdefault(topology["placement"][str(executor[0])], set()).add(tuple(executor))
+    return slots
+
+
+def pids_by_slot(site: Site) -> dict[str, str]:
+    """Storm's command line of a worker ends with its port and its id."""
+    lines = {name: site.run(name, "pgrep", "-af", "[o]rg.apache.storm.daemon.worker.Worker") for name in WORKERS}
+    return {f"{name}:{line.split()[-2]}": line.split()[0] for name in WORKERS for line in lines[name].splitlines()}
+
+
+def last_request(site: Site) -> dict[str, Any]:
+    line = site.run("master", "tail", "-n", "1", "/var/log/barograph/decisions.jsonl")
+    request: dict[str, Any] = json.loads(line)["request"]
+    return request
+
+
+# Shorter: the cases of rounds, in Java and in Python.
+@pytest.mark.long
+def test_a_nimbus_that_is_killed_between_decision_and_placement_moves_nobody_else(site: Site, tmp_path: Path) -> None:
+    cluster.reset(site.inventory, site.directory, "r3b")
+    service(site).configure("r3b", "stela", {}, 1, 60.0)
+    submit(site, tmp_path, star())
+    begun = seen(site, works, 120)
+    assert (begun.worker_restarts, begun.lost_tasks) == ((), ()), "nothing happened that nobody asked for"
+    cluster.join(site.inventory, site.directory, "r3b")
+    before, workers = executors_by_slot(last_request(site)), pids_by_slot(site)
+    killed = site.pid("master", "nimbus")
+    # On the master itself: the plan is on its disk some milliseconds before Nimbus is asked for the rebalance.
+    ambush = f"until grep -q decisionId {PLANS} 2>/dev/null; do sleep 0.005; done; kill -9 {killed}"
+    site.run("master", "sh", "-c", f"setsid timeout 120 sh -c '{ambush}' >/dev/null 2>&1 &")
+    seen(site, lambda state: "m3" in state.machines, 60)
+    service(site).scale("e1", "scale_out", ("m3",), 0)
+    outcome = scale_outcome(seen(site, lambda state: scale_outcome(state, "e1") is not None, 90), "e1")
+    assert outcome is not None and outcome.failed is None, outcome
+    assert site.pid("master", "nimbus") not in (0, killed), "Nimbus was killed, and is another one"
+    over = seen(site, lambda state: state.all_placed() and recovery_obstacle(state, outcome.last_t or 0.0) is None, 120)
+    assert over.lost_tasks == ()
+    after = executors_by_slot(last_request(site))
+    assert any(slot.startswith("m3:") for slot in after), after
+    stayed = {
+        executor: slot for slot, mine in before.items() for executor in mine if executor in set().union(*after.values())
+    }
+    assert stayed and all(executor in after.get(slot, ()) for executor, slot in stayed.items()), (
+        "nothing was dealt again"
+    )
+    # Which slots these are is for the decision: it may split an executor of every one.
+    left_alone = [slot for slot in before if before[slot] == after.get(slot)]
+    now = pids_by_slot(site)
+    assert {slot: now.get(slot) for slot in left_alone} == {slot: workers[slot] for slot in left_alone}
+    restarted = {restart.slot for restart in over.worker_restarts}
+    assert not restarted & set(left_alone)
+    asked = {slot for decision in over.decisions for slot in decision.slots or ()}
+    assert restarted <= asked, "a decision says where workers restart for it"
+    cluster.reset(site.inventory, site.directory, "r3c")
+    awaited(site, "exactly", "m1,m2")
+    assert eventually(lambda: site.run("master", "cat", PLANS).strip() == "[]", 30)
+
+
+# Shorter: lost tasks in the cases of rounds; a machine without power in test_cluster_contract.py.
+@pytest.mark.long
+def test_tasks_of_a_supervisor_that_dies_as_its_topology_starts_are_lost(site: Site, tmp_path: Path) -> None:
+    cluster.reset(site.inventory, site.directory, "r3d")
+    service(site).configure("r3d", "stela", {}, 1, 60.0)
+    submit(site, tmp_path, star())
+    placed = seen(site, lambda state: state.tasks_total > 0 and state.all_placed(), 60)
+    site.run("m2", "sh", "-c", "kill -9 $(supervisorctl pid supervisor); supervisorctl stop supervisor")
+    assert set(placed.topologies[0].placed_among or ()) == {"m1", "m2"} and placed.lost_tasks == ()
+    lost = seen(site, lambda state: bool(state.lost_tasks), 240).lost_tasks
+    assert lost[0].machines == ("m2",)
 
 
 def test_a_joined_machine_that_crashes_works_again(site: Site) -> None:

@@ -96,7 +96,7 @@ class Cloud:
 
     def rented(self) -> list[str]:
         """The machines of instances that are not terminated, by name."""
-        there = self.missing_runs().instances
+        there = self.left().instances
         launches = self.launches()  # asked last: it has every instance, also one that was launched meanwhile
         return sorted(str(launches[instance_id]["machine"]) for instance_id in there)
 

@@ -3,7 +3,6 @@
 import io
 import json
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -152,11 +151,14 @@ def test_an_order_that_is_called_counts_although_a_run_failed(
 ) -> None:
     order = ROW | {"metric": "convergence_sp_s", "difference": None, "low": None, "high": None, "verdict": verdict}
     (tmp_path / RESULT).write_text(json.dumps({"rows": [order]}))
-    monkeypatch.setattr(command, "_carry_out_comparison", lambda *_: RunsFailed("no slot", "system_under_test"))
-    search = replace(search_after(REFERENCE), request=replace(ask("a"), about=CONVERGENCE))
     series = Series(tmp_path, load("stela/star"), 0.0)
-    with nullcontext() if verdict in ("worse", "no difference") else pytest.raises(RunsFailed):
-        assert command._measure(search, series, Console(file=io.StringIO())).verdict == verdict
+    monkeypatch.setattr(command, "_carry_out_comparison", lambda *_: RunsFailed("no slot", "system_under_test"))
+    monkeypatch.setattr(command, "_comparison_series", lambda *_: series)
+    monkeypatch.setattr(command, "_series_name", lambda _: "one")
+    search = replace(search_after(REFERENCE), request=replace(ask("a"), about=CONVERGENCE))
+    after = command.compare_commit(search, search.commits[0], Console(file=io.StringIO()))
+    called = verdict in ("worse", "no difference")
+    assert [probe.verdict == "skip" for probe in after.probes] == [not called]
 
 
 def test_a_metric_without_a_verdict_is_not_said_to_be_no_worse() -> None:
