@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,14 +56,14 @@ def hold_by_this_process() -> None:
 
 
 def holder() -> Holder:
-    """Return the holder of this process's leases: the process that BAROGRAPH_HOLDER_PID names; in a task without it,
-    the DAG, for the task's process is short-lived and may be on any worker; else this process."""
+    """Return the holder of this process's leases: the process that BAROGRAPH_HOLDER_PID names, for one run of a DAG; in
+    a task without it, the DAG, for the task's process is short-lived and may be on any worker; else this process."""
     from inventory.leases.holder import Holder, process_holder
 
     dag = os.environ.get(DAG_OF_TASK)
     if dag and not os.environ.get(HOLDER):
         return Holder(0, dag, run=os.environ.get(RUN_OF_TASK, ""))
-    return process_holder(int(os.environ.get(HOLDER) or os.getpid()))
+    return replace(process_holder(int(os.environ.get(HOLDER) or os.getpid())), run=dag_run())
 
 
 def dag_run() -> str:

@@ -1,7 +1,8 @@
 """The hold: the right to write a series in a bucket. One object, created only if there is none, with an expiry time."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ class BucketHolder:
     host: str
     pid: int
     born: str
+    run: str = ""  # of a DAG
 
 
 def take(
@@ -30,10 +32,10 @@ def take(
     It may be taken over after its expiry, and within our own harness once its process is dead (`alive` refers to the
     holder on record and is determined by the caller). Raises SeriesInUse.
     """
-    name, etag_on_record = f"{series}/{layout.HOLD}", None
+    etag_on_record = None
     if (record := read_hold(bucket, series)) is not None:
         document, etag_on_record = record
-        other = BucketHolder(*(document[field] for field in ("harness", "host", "pid", "born")))
+        other = holder_of(document)
         is_ours = other == me or (other.harness == me.harness and not alive)
         if not is_ours and float(document["until_s"]) > now_s:
             end = datetime.fromtimestamp(float(document["until_s"]), UTC)
@@ -41,25 +43,22 @@ def take(
             raise SeriesInUse(
                 f"series {series} is being written by {holder} on {document['host']}, until"
                 f" {end:%Y-%m-%d %H:%M} UTC at most; wait for it, or, if that one is surely dead, remove"
-                f" {bucket.location}/{name}"
+                f" {bucket.location}/{series}/{layout.HOLD}"
             )
     try:
-        etag = bucket.write_if(name, _body(me, until_s), etag_on_record)
+        _write(bucket, series, folder, me, until_s, etag_on_record)
     except (WriteConflict, NoSuchObject) as error:
         raise SeriesInUse(f"series {series} was taken by another harness at this moment; try again later") from error
-    write_json_atomic(folder / layout.HOLD, {"etag": etag, **asdict(me)})
 
 
 def prolong(bucket: Bucket, series: str, folder: Path, until_s: float) -> None:
     """Prolong the hold. Raises SeriesInUse if another process has it by now."""
     record = read_json(folder / layout.HOLD)
-    me = BucketHolder(*(record[field] for field in ("harness", "host", "pid", "born")))
     try:
-        etag = bucket.write_if(f"{series}/{layout.HOLD}", _body(me, until_s), record["etag"])
+        _write(bucket, series, folder, holder_of(record), until_s, record["etag"])
     except (WriteConflict, NoSuchObject) as error:
         message = f"series {series} has meanwhile been taken by another harness: nothing more is written"
         raise SeriesInUse(message) from error
-    write_json_atomic(folder / layout.HOLD, {"etag": etag, **asdict(me)})
 
 
 def drop(bucket: Bucket, series: str, folder: Path) -> None:
@@ -67,7 +66,7 @@ def drop(bucket: Bucket, series: str, folder: Path) -> None:
     if (record := read_json_or_none(folder / layout.HOLD)) is None:
         return
     hold = read_hold(bucket, series)
-    if hold is not None and hold[1] == record["etag"]:
+    if hold is not None and holder_of(hold[0]) == holder_of(record):
         bucket.remove([f"{series}/{layout.HOLD}"])
     (folder / layout.HOLD).unlink(missing_ok=True)
 
@@ -81,5 +80,18 @@ def read_hold(bucket: Bucket, series: str) -> tuple[dict[str, Any], str] | None:
     return dict(json.loads(body)), etag
 
 
-def _body(me: BucketHolder, until_s: float) -> bytes:
-    return json.dumps({"v": 1, **asdict(me), "until_s": until_s}).encode()
+def holder_of(document: Mapping[str, Any]) -> BucketHolder:
+    return BucketHolder(*(document[field.name] for field in fields(BucketHolder)))
+
+
+def _write(bucket: Bucket, series: str, folder: Path, me: BucketHolder, until_s: float, etag: str | None) -> None:
+    """Write the hold over that `etag`, once more over an own one: S3 may have written it, and its answer been lost."""
+    body = json.dumps({"v": 1, **asdict(me), "until_s": until_s}).encode()
+    try:
+        new_etag = bucket.write_if(f"{series}/{layout.HOLD}", body, etag)
+    except WriteConflict:
+        hold = read_hold(bucket, series)
+        if hold is None or holder_of(hold[0]) != me:
+            raise
+        new_etag = bucket.write_if(f"{series}/{layout.HOLD}", body, hold[1])
+    write_json_atomic(folder / layout.HOLD, {"etag": new_etag, **asdict(me)})

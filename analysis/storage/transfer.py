@@ -75,9 +75,12 @@ def send_files(bucket: Bucket, files: dict[str, Path], present: dict[str, Object
 
     def send(key: str) -> int | None:
         path = files[key]
-        size = path.stat().st_size
-        if key in present and present[key].size == size and bucket.digest(key) == sha256(path):
-            return None
+        try:
+            size = path.stat().st_size
+            if key in present and present[key].size == size and bucket.digest(key) == sha256(path):
+                return None
+        except OSError as error:  # set aside meanwhile, or its disk fails: the next transfer sends it
+            raise StorageError(f"{path} cannot be read: {error.strerror}") from error
         bucket.send(path, key)
         return size
 

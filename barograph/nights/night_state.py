@@ -126,10 +126,11 @@ class Reservation:
     born: str  # of the process, so that a reused pid reserves nothing
     until_s: float
     system: str = ""
+    run: str = ""  # of a DAG
 
     @property
     def holder(self) -> Holder:
-        return Holder(self.pid, self.born, self.system)
+        return Holder(self.pid, self.born, self.system, self.run)
 
     def counts(self, now_s: float) -> bool:
         return now_s < self.until_s and self.holder.is_alive(now_s, now_s)
@@ -138,10 +139,9 @@ class Reservation:
 def take_reservation(suite: str, testbed: str, night: str, me: Holder, until_s: float, now_s: float) -> Reservation:
     """Take the reservation. Raises NightUnderWay naming its holder.
 
-    A holder that takes its own suite again has lost its last night: Airflow runs one of a suite at a time, and a killed
-    task released nothing.
+    A holder that takes its own suite again has lost its last night: a killed task released nothing.
     """
-    mine = Reservation(suite, testbed, night, me.pid, me.born, until_s, me.system)
+    mine = Reservation(suite, testbed, night, me.pid, me.born, until_s, me.system, me.run)
     with _lock_reservations() as folder:
         for other in _rivals(folder, suite, testbed, now_s):
             if (other.suite, other.holder) == (mine.suite, mine.holder):

@@ -17,6 +17,7 @@ from barograph.errors import BarographError, Interrupted, InUse, blame_of, messa
 from barograph.plan.durations import step_limit
 from barograph.series import hold
 from barograph.series.progress import ProgressFile
+from barograph.series.results import results_of
 from barograph.series.series import STOP_FILE, Series, read_series
 
 # One request may arrive twice: Airflow's worker passes its own signal on to its task. A later request is from
@@ -63,7 +64,7 @@ def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> It
     with interruptible():
         try:
             series = read_series(series_dir)
-            with hold.beating(series_dir):
+            with hold.beating(series_dir), results_of(series_dir).kept(series_dir):
                 first(series_dir)
                 if is_stopped(series):
                     raise Interrupted(f"series {series.series_id} was asked to stop")

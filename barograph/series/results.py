@@ -24,9 +24,9 @@ from analysis.record.files import SeriesPaths, is_complete, read_json, write_jso
 from analysis.record.simulated import date_s
 from analysis.sql import SeriesTables, tables_on_disk
 from analysis.storage import hold as bucket_hold
-from analysis.storage import maven, spark_s3, transfer
+from analysis.storage import layout, maven, spark_s3, transfer
 from analysis.storage.bucket import Bucket
-from analysis.storage.hold import BucketHolder, read_hold
+from analysis.storage.hold import BucketHolder, holder_of, read_hold
 from analysis.storage.spark_s3 import current_tables, open_shared
 from analysis.storage.transfer import UNSENT, fetch_series, mirror
 from barograph.errors import ConfigurationError, Say, blame_of, message_of
@@ -73,6 +73,11 @@ class Results:
     def end(self, series_dir: Path) -> None:
         """Send, and let other executions write the series."""
         hold.drop(series_dir)
+
+    def kept(self, series_dir: Path) -> AbstractContextManager[None]:
+        """Prolong the right to write the series during the block, however long nothing is sent."""
+        del series_dir
+        return nullcontext()
 
     def waiting(self) -> tuple[Path, ...]:
         """Return the unsent series of executions that have ended."""
@@ -133,7 +138,7 @@ class Spool(Results):
     def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None:
         hold.refuse_others(series_dir)
         (series_dir / transfer.UNSENT).touch()  # also if the bucket does not answer: new files stay marked
-        if (series_dir / "hold.json").exists():
+        if (series_dir / layout.HOLD).exists():
             bucket_hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
         else:  # `end` has sent before, or another execution took this one for dead and ended it
             self._take_bucket_hold(series_dir)
@@ -146,6 +151,13 @@ class Spool(Results):
             bucket_hold.drop(self.bucket, self._name(series_dir), series_dir)
         finally:
             hold.drop(series_dir)
+
+    def kept(self, series_dir: Path) -> AbstractContextManager[None]:
+        def prolong() -> None:
+            if (series_dir / layout.HOLD).exists():
+                bucket_hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
+
+        return hold.heartbeat(prolong, "hold of the bucket", HOLD_S / 12)
 
     def keep(self, file: Path) -> None:
         self.bucket.send(file, self._name(file))
@@ -193,17 +205,22 @@ class Spool(Results):
         record = read_hold(self.bucket, name)
         if record is None:
             return False
-        pid, born = int(record[0]["pid"]), record[0]["born"]
-        if (pid, born) == (self._me.pid, self._me.born) or (pid and process_start(pid) != born):
+        other = holder_of(record[0])
+        if (other.pid, other.born, other.run) == (self._me.pid, self._me.born, self._me.run) or (
+            other.pid and process_start(other.pid) != other.born
+        ):
             return False
         series_id, now = name.rpartition("/")[2], time.time()
-        theirs = [each for each in registry.read_all() if (each.holder_pid, each.holder_start) == (pid, born)]
-        return any(each.series_id == series_id and registry.is_live(each, now) for each in theirs)
+        return any(
+            each.series_id == series_id and registry.is_live(each, now)
+            for each in registry.read_all()
+            if (each.holder_pid, each.holder_start, each.holder_run) == (other.pid, other.born, other.run)
+        )
 
     @cached_property
     def _me(self) -> BucketHolder:
         me = holder()
-        return BucketHolder(lasting_id(self.root / ".harness-id"), socket.gethostname(), me.pid, me.born)
+        return BucketHolder(lasting_id(self.root / ".harness-id"), socket.gethostname(), me.pid, me.born, me.run)
 
 
 def avro_jars(series: SeriesPaths, say: Say) -> tuple[Path, ...]:

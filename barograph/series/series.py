@@ -136,15 +136,15 @@ def open_series(
     traces = trace_contents(experiment, unfinished.folder if unfinished else None)
     if unfinished:
         _require_same_measurement(unfinished, code)
-    predecessor = series_document(unfinished.folder) if unfinished else {}
-    estimates = predecessor.get("estimates", [])
-    if estimate is not None:
-        estimates = [*estimates, {"opened_s": now, **estimate}]
     parent = results_root() / experiment.name
     folder = unfinished.folder if unfinished else new_folder(lambda at_s: parent / series_id(experiment, at_s), now)
     SeriesPaths(folder).runs.mkdir(exist_ok=True)
     results().begin(folder)
     try:
+        predecessor = series_document(folder) if unfinished else {}  # held: nobody ends it meanwhile
+        estimates = predecessor.get("estimates", [])
+        if estimate is not None:
+            estimates = [*estimates, {"opened_s": now, **estimate}]
         keep_traces(folder, traces)
         (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier execution
         facts = {

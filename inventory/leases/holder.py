@@ -10,7 +10,7 @@ future counts as little: the clock was set back since, and a living holder has w
 """
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 HEARTBEAT_S = 30.0
@@ -21,16 +21,16 @@ PROC = Path("/proc")
 @dataclass(frozen=True)
 class Holder:
     """A holder. `born` names the process's birth (boot id and clock ticks), so that a reused pid does not count; with
-    pid 0, the work. `run` names the run of a DAG, for people: a DAG has one at a time.
+    pid 0, the work. `run` names the run of a DAG: one process, or one DAG, may have several side by side (a backfill).
     """
 
     pid: int
     born: str
     system: str = ""
-    run: str = field(default="", compare=False)
+    run: str = ""
 
     def __str__(self) -> str:
-        return f"process {self.pid}" if self.pid else f"DAG {self.born}" + (f", run {self.run}" if self.run else "")
+        return (f"process {self.pid}" if self.pid else f"DAG {self.born}") + (f", run {self.run}" if self.run else "")
 
     @property
     def is_visible(self) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import SeriesInUse
+from analysis.errors import SeriesInUse, StorageError
 from analysis.storage import hold, layout, transfer
 from analysis.storage.bucket import Bucket
 from analysis.storage.hold import BucketHolder
@@ -202,6 +202,31 @@ def test_two_harnesses_do_not_write_one_series(bucket: Bucket, tmp_path: Path) -
     assert hold.read_hold(bucket, SERIES) is not None, "not its own any more"
     hold.drop(bucket, SERIES, tmp_path / "b")
     assert hold.read_hold(bucket, SERIES) is None
+
+
+def test_a_lost_answer_of_s3_loses_no_hold(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 writes, its answer is lost, boto repeats the request, and S3 refuses the old ETag."""
+    write_if = Bucket.write_if
+
+    def lost(self: Bucket, name: str, body: bytes, expected: str | None) -> str:
+        monkeypatch.setattr(Bucket, "write_if", write_if)
+        self.write_if(name, body, expected)
+        return self.write_if(name, body, expected)
+
+    monkeypatch.setattr(Bucket, "write_if", lost)
+    hold.take(bucket, SERIES, tmp_path, ME, now_s=100.0, until_s=200.0, alive=True)
+    for until_s in (300.0, 400.0):
+        monkeypatch.setattr(Bucket, "write_if", lost)
+        hold.prolong(bucket, SERIES, tmp_path, until_s)
+        found = hold.read_hold(bucket, SERIES)
+        assert found is not None and found[0]["until_s"] == until_s
+    hold.drop(bucket, SERIES, tmp_path)
+    assert hold.read_hold(bucket, SERIES) is None
+
+
+def test_a_file_that_is_set_aside_meanwhile_waits_for_the_next_transfer(bucket: Bucket, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"gone\.jsonl cannot be read"):
+        transfer.send_files(bucket, {"gone.jsonl": tmp_path / "gone.jsonl"}, {})
 
 
 def test_a_dead_process_of_the_same_harness_holds_nothing(bucket: Bucket, tmp_path: Path) -> None:

@@ -67,6 +67,12 @@ def test_a_process_takes_its_own_suite_again_and_drops_only_its_own_night(tmp_pa
     night_state.take_reservation("stela", "local", "n1", me, LATER, NOW)
 
 
+def test_a_backfill_does_not_take_the_night_of_the_schedule() -> None:
+    night_state.take_reservation("quick", "local", "n1", Holder(0, "nightly.quick", run="scheduled"), LATER, NOW)
+    with pytest.raises(NightUnderWay, match=r"DAG nightly\.quick, run scheduled"):
+        night_state.take_reservation("quick", "local", "n2", Holder(0, "nightly.quick", run="backfill"), LATER, NOW)
+
+
 def test_of_who_cannot_be_seen_only_the_end_is_known() -> None:
     for unseen in (Holder(0, "nightly.quick"), Holder(1, "another-boot/7", "another-boot/pid:[1]")):
         night_state.take_reservation("quick", "local", "n1", unseen, LATER, NOW)

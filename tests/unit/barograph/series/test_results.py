@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,17 @@ from analysis.storage.bucket import Bucket
 from analysis.storage.hold import read_hold
 from barograph.campaign.steps import NothingMeasured, analyse, do_run
 from barograph.cli.claims import newest_findings
-from barograph.errors import message_of
+from barograph.errors import NotReleased, message_of
 from barograph.machines.provision import provision, release
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
+from barograph.series import results as results_module
+from barograph.series.interruption import step
 from barograph.series.results import Results, Spool, analyse_results, finish, results, send_now, send_waiting
 from barograph.series.series import complete_series, find_series, open_series, unfinished_series
-from barograph.settings import DAG_OF_TASK, results_root
+from barograph.settings import DAG_OF_TASK, RUN_OF_TASK, results_root
 from barograph.testbeds import checks
+from inventory.leases import registry
 from tests.support.durations import SHORT
 
 
@@ -225,6 +229,46 @@ def test_what_is_sent_is_held(machine: Machine, faked: Experiment) -> None:
     machine.be("b")
     with pytest.raises(SeriesInUse):
         open_series(faked, now_s=2000.0)
+
+
+def test_a_long_run_keeps_the_hold_of_its_bucket(
+    machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is sent while a run goes on, for two days perhaps."""
+    series = open_series(faked, now_s=1000.0)
+    name = f"stela/star/{series.series_id}"
+
+    def end_s() -> float:
+        found = read_hold(machine.bucket, name)
+        assert found is not None
+        return float(found[0]["until_s"])
+
+    monkeypatch.setattr(results_module, "HOLD_S", 0.6)
+    results().begin(series.folder)
+    taken_s = end_s()
+    with step(series.folder):
+        deadline_s = time.monotonic() + 10
+        while end_s() <= taken_s and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+    assert end_s() > taken_s
+
+
+def test_two_runs_of_one_dag_are_two_holders(
+    machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backfill runs beside the schedule: it must not release the machines of the other."""
+    monkeypatch.setenv(DAG_OF_TASK, "nightly.quick")
+    monkeypatch.setenv(RUN_OF_TASK, "scheduled")
+    series = open_series(faked, now_s=1000.0)
+    provision(series.folder)
+    for ui in ("", str(os.getpid())):
+        monkeypatch.setenv("BAROGRAPH_HOLDER_PID", ui)
+        monkeypatch.setenv(RUN_OF_TASK, "backfill")
+        with pytest.raises(SeriesInUse, match=r"is in use by DAG nightly\.quick, run scheduled"):
+            provision(series.folder)
+        with pytest.raises(NotReleased, match=r"DAG nightly\.quick, run scheduled, is alive"):
+            release(series.folder)
+    assert len(registry.read_all()) == 1
 
 
 def test_who_has_lost_a_series_sends_nothing_of_it(

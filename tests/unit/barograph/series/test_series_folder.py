@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.record.files import read_json, write_json_atomic
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.simulated import SIMULATED
 from barograph.campaign.steps import (
     NoRunDue,
@@ -26,7 +26,7 @@ from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
 from barograph.series.provenance import MEASUREMENT, simulating_code_sha256
-from barograph.series.results import complete_runs
+from barograph.series.results import Results, complete_runs
 from barograph.series.run_record import read_run
 from barograph.series.series import (
     Series,
@@ -228,13 +228,28 @@ def test_a_testbed_in_use_is_refused_before_a_series_is_opened(faked: Experiment
     require_free_testbed(load("stela/star"))
 
 
+def test_what_another_execution_reports_before_the_series_is_held_stays(
+    faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series, begin = open_series(faked, now_s=1000.0), Results.begin
+
+    def late(self: Results, folder: Path) -> None:
+        file = SeriesPaths(folder).series_json
+        write_json_atomic(file, {**read_json(file), "reported": {"even-r1": 7.0}})
+        begin(self, folder)
+
+    monkeypatch.setattr(Results, "begin", late)
+    open_series(faked, now_s=2000.0)
+    assert series_document(series.folder)["reported"] == {"even-r1": 7.0}
+
+
 def test_the_holder_is_named_where_tasks_are_short_lived(monkeypatch: pytest.MonkeyPatch) -> None:
     assert holder() == process_holder(os.getpid())
     monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "stela.star")  # as in a task
     monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__1")
-    assert holder() == Holder(0, "stela.star") and str(holder()) == "DAG stela.star, run manual__1"
+    assert holder() == Holder(0, "stela.star", run="manual__1") and str(holder()) == "DAG stela.star, run manual__1"
     monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
-    assert holder() == process_holder(1)
+    assert holder() == replace(process_holder(1), run="stela.star manual__1")
 
 
 def test_a_stop_ends_the_execution_and_is_forgotten_by_the_next(faked: Experiment) -> None:
@@ -347,6 +362,7 @@ def test_a_dag_run_that_is_cleared_does_not_wait_for_its_own_machines(
     in_task(monkeypatch, "manual__2")
     with pytest.raises(TestbedTaken, match="run manual__1"):
         open_requested("stela/star", changes, new=True, again=True)
+    in_task(monkeypatch, "manual__1")
     release(folder)
 
 
