@@ -69,7 +69,7 @@ def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | N
             is_repeated = (
                 (blame_of(error) == "infrastructure" or isinstance(error, CapacityError))
                 and attempt < durations.RUN_ATTEMPTS
-                and context.cluster.make_whole()
+                and _is_made_whole(context)
             )
             facts = {"run_id": run.run_id, "blame": blame_of(error), "message": message_of(error), "again": is_repeated}
             context.listener.tell("run_failed", **facts)
@@ -80,6 +80,15 @@ def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | N
             context.listener.tell("run_ended", run_id=run.run_id, status="complete")
             return run.run_id
     return None  # pragma: no cover - the last attempt returns or raises
+
+
+def _is_made_whole(context: SeriesContext) -> bool:
+    """Return whether another attempt can begin; an error in here must not hide what made the run fail."""
+    try:
+        return context.cluster.make_whole()
+    except Exception as error:  # noqa: BLE001 - the run's own is raised
+        log.warning("the run is not repeated: %s: %s", blame_of(error), message_of(error))
+        return False
 
 
 def _run_facts(series: Series, context: SeriesContext, run: PlannedRun) -> Mapping[str, Any]:
@@ -132,6 +141,9 @@ class NoRunDue(BarographError):
     """A run was not begun, and that is no failure."""
 
 
+MACHINES_LOST = "machines_lost"  # a line of the progress: no further run begins on this lease
+
+
 def require_runs(series_dir: Path) -> None:
     """Raise NoRunDue where no machines are needed: no run is left, or none would end before the deadline. A run that
     this execution has begun may have been cleared since: it is repeated."""
@@ -157,11 +169,22 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
         run = (_repeated_run(series, run_id) if again else None) or _next_run(series, run_id)
         if run is None:
             return None
+        lease = saved_lease(series.folder)
+        losses = lines_since(series.folder, MACHINES_LOST, series.opened_s)
+        if not again and lease is not None and any(line["lease_id"] == lease.lease_id for line in losses):
+            raise NoRunDue("machines are lost, as the run before says")
         holdings.require_one_more(series)
         prolong(series, series.experiment.lease_minutes)
         context = context_of(series)
-        if not context.cluster.make_whole():  # every remaining run would fail, on machines that cost money
-            raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
+        try:
+            if not context.cluster.make_whole():
+                raise MachineLost(
+                    "a machine is lost and this testbed cannot replace it; run it again to resume on others"
+                )
+        except MachineLost:  # every remaining run would fail, on machines that cost money: none begins
+            if lease is not None:
+                context.listener.tell(MACHINES_LOST, lease_id=lease.lease_id)
+            raise
         try:
             try:
                 name = attempt_next_run(series, context, run)

@@ -91,7 +91,8 @@ class Cluster(Protocol):
         """Return machines that their owner takes away; called each second."""
 
     def make_whole(self) -> bool:
-        """Return True if another run can begin: every machine exists, or lost ones were replaced."""
+        """Return True if another run can begin: every machine exists, or lost ones were replaced. MachineLost where no
+        machine answers."""
 
     def facts(self) -> ClusterFacts: ...
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any
 from analysis.record.files import read_json_or_none, write_json_atomic
 from barograph.code.build import service_of, storm_home_of
 from barograph.code.git import code_label
-from barograph.errors import BarographError, ExperimentError, RunBroken
+from barograph.errors import BarographError, ExperimentError, MachineLost, RunBroken
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import Disturbance, RunningWorker
@@ -78,6 +80,8 @@ def _code_facts(home: Path, code: Code | None) -> Mapping[str, Any]:
 
 
 BANNER_S = 3.0
+SILENCE_LIMIT_S = 300.0  # a router that connects anew, a switch that starts
+FIRST_PAUSE_S = 5.0  # twice as long each time
 
 
 @dataclass(frozen=True)
@@ -229,18 +233,36 @@ class StormCluster:
         return cluster.clock_offsets_ms(self.inventory, machines, now)
 
     def silent_machines(self) -> tuple[str, ...]:
-        return tuple(machine.name for machine in self.machines if not answers_ssh(machine, BANNER_S))
+        machines = self.machines
+        with ThreadPoolExecutor(len(machines)) as pool:
+            answers = pool.map(lambda machine: answers_ssh(machine, BANNER_S), machines)
+            return tuple(machine.name for machine, answer in zip(machines, answers, strict=True) if not answer)
 
     def recalled(self) -> tuple[str, ...]:
         return series_lease.recalled(self.series)
 
     def make_whole(self) -> bool:
-        """Replace machines; where that is impossible, a silent one may come back, and the reset reports if not."""
+        """Replace machines. Silent ones may come back: they are waited for where nothing replaces them, or where nobody
+        answers, for then it is the network."""
         needed = {"master", *self.series.experiment.acquired()}
-        missing = needed - {machine.name for machine in self.machines}
-        losses = needed & {*missing, *self.recalled()}
-        if series_lease.can_replace(self.series):
-            losses |= needed & set(self.silent_machines())
+        present = needed & {machine.name for machine in self.machines}
+        losses = needed - present | needed & set(self.recalled())
+        end_s, pause_s = time.monotonic() + SILENCE_LIMIT_S, FIRST_PAUSE_S
+        while silent := present & set(self.silent_machines()):
+            if silent < present and series_lease.can_replace(self.series):
+                break
+            if time.monotonic() >= end_s:
+                if silent < present:
+                    break
+                raise MachineLost(
+                    f"no machine has answered ssh for {SILENCE_LIMIT_S / 60:.0f} min, the master neither: the network"
+                    " of this box or of the testbed is down, or all machines are gone; see to it, then run again to"
+                    " resume"
+                )
+            log.warning("series %s: waiting for %s", self.series.series_id, ", ".join(sorted(silent)))
+            time.sleep(pause_s)
+            pause_s *= 2
+        losses |= silent
         if losses and not series_lease.replace(self.series, losses):
             return False
         if losses:

@@ -1,6 +1,7 @@
 """A whole series over the fake testbed with machines that boot at their event, step by step as the DAG does it."""
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from barograph.campaign.steps import deploy, do_run
+from barograph.campaign.steps import NoRunDue, deploy, do_run
 from barograph.errors import BudgetSpent, MachineLost
 from barograph.machines import holdings, series_lease
 from barograph.machines.holdings import read_holdings
@@ -99,6 +100,8 @@ def test_no_run_begins_on_a_cluster_that_cannot_be_mended(series: Series) -> Non
     fake(series).recall("m2")
     with pytest.raises(MachineLost, match="cannot replace it; run it again to resume on others"):
         do_run(series.folder)
+    with pytest.raises(NoRunDue, match="machines are lost, as the run before says"):  # not each run red, after minutes
+        do_run(series.folder)
     assert not any(series.folder.glob("runs/*"))
     release(series.folder)
 
@@ -117,6 +120,7 @@ def real(series: Series, monkeypatch: pytest.MonkeyPatch) -> Iterator[StormClust
 
 
 extended: list[object] = []
+SILENT_MACHINES = StormCluster.silent_machines
 
 
 def workers(cluster: StormCluster) -> tuple[set[str], set[str]]:
@@ -138,6 +142,41 @@ def test_lost_workers_are_replaced_and_deployed_to(series: Series, real: StormCl
 def test_silent_workers_are_replaced_too(series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StormCluster, "silent_machines", lambda _self: ("m3",))
     assert real.make_whole() and extended == ["all"]
+
+
+def test_silence_of_all_is_waited_for_and_is_the_network(
+    series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everybody = tuple(machine.name for machine in real.machines)
+    looks = [everybody, everybody, ()]
+    monkeypatch.setattr(StormCluster, "silent_machines", lambda _self: looks.pop(0) if looks else everybody)
+    monkeypatch.setattr("barograph.run.storm_cluster.FIRST_PAUSE_S", 0.01)
+    assert real.make_whole() and looks == [] and extended == []
+    monkeypatch.setattr("barograph.run.storm_cluster.SILENCE_LIMIT_S", 0.05)
+    with pytest.raises(MachineLost, match=r"no machine has answered ssh .* network of this box or of the testbed"):
+        real.make_whole()
+    assert extended == []
+
+
+def test_a_silent_worker_that_nothing_replaces_is_waited_for(
+    series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.machines.series_lease.can_replace", lambda _series: False)
+    monkeypatch.setattr("barograph.run.storm_cluster.FIRST_PAUSE_S", 0.01)
+    looks = [("m3",), ()]
+    monkeypatch.setattr(StormCluster, "silent_machines", lambda _self: looks.pop(0) if looks else ("m3",))
+    assert real.make_whole() and looks == []
+    monkeypatch.setattr("barograph.run.storm_cluster.SILENCE_LIMIT_S", 0.05)
+    assert not real.make_whole() and extended == []
+
+
+def test_fifty_dead_machines_are_found_in_the_time_of_one(
+    series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StormCluster, "silent_machines", SILENT_MACHINES)
+    together = threading.Barrier(len(real.machines), timeout=10)
+    monkeypatch.setattr("barograph.run.storm_cluster.answers_ssh", lambda *_: together.wait() < 0)
+    assert real.silent_machines() == tuple(machine.name for machine in real.machines)
 
 
 def test_a_machine_that_boots_is_in_the_inventory_while_it_is_there(series: Series, real: StormCluster) -> None:

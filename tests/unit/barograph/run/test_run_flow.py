@@ -8,6 +8,7 @@ import pytest
 
 from barograph.errors import (
     BarographError,
+    CapacityError,
     Interrupted,
     MachineLost,
     OutcomeUnknown,
@@ -73,6 +74,13 @@ def test_an_invalid_run_is_done_again(stage: SetUp) -> None:
     with patch.object(here.storm, "make_whole", lambda: bool(here.storm.faults.pop("fallback"))):
         here.go()
     assert here.document()["attempt"] == 2
+
+
+def test_machines_that_cannot_be_mended_do_not_hide_what_made_the_run_fail(stage: SetUp) -> None:
+    here = stage(fallback=FALLBACK)
+    with patch.object(here.storm, "make_whole", side_effect=CapacityError("no machines now")):
+        run = here.fails(RunInvalid, "the bridge fell back: no answer within 2 s")
+    assert (run["status"], run["attempt"]) == ("invalid", 1)
 
 
 @pytest.mark.parametrize(
