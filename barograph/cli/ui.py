@@ -14,10 +14,10 @@ import signal
 import socket
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -30,7 +30,7 @@ from barograph.airflow_environment import (
     prepare_users_database,
     write_scheduler_database,
 )
-from barograph.child_processes import STEP_S, STEPS, ChildProcess, supervisor_command
+from barograph.child_processes import POLL_S, STEP_S, STEPS, ChildProcess, supervisor_command
 from barograph.cli.terminal import say, signals_as_interrupt
 from barograph.errors import BarographError, ConfigurationError, Say
 from barograph.settings import HOLDER, ROOT, airflow_home
@@ -38,6 +38,7 @@ from inventory.files import replace_file
 
 USER = "admin"
 READY_S = 300.0  # on a busy box; an Airflow that ended is noticed at once
+HEARTBEATS = ("scheduler", "dag_processor", "triggerer")
 PARTS = (("api-server",), ("dag-processor",), ("scheduler", "--skip-serve-logs"), ("triggerer", "--skip-serve-logs"))
 SUPERVISOR_S = len(STEPS) * STEP_S + 5.0
 # First the supervisor alone, which ends the others step by step, then the rest of its group.
@@ -55,7 +56,7 @@ def execute_ui(options: argparse.Namespace) -> int:
 
 
 def serve(port: int, say: Say) -> int:
-    """Serve until Ctrl-C, with a new password each time, also written to a file of Airflow's home (mode 0600)."""
+    """Serve until Ctrl-C, with a new password each time, in a file of Airflow's home (mode 0600)."""
     home = airflow_home()
     with _alone(home):
         if not 1 <= port <= LAST_PORT:
@@ -69,14 +70,22 @@ def serve(port: int, say: Say) -> int:
                 ) from error
         prepare(home)
         prepare_users_database(home)
-        password = write_password(home)
-        say(f"Airflow: http://127.0.0.1:{port}  user {USER}  password {password}")
-        with signals_as_interrupt(), start_airflow(home, port) as airflow:
+        write_password(home)
+        say("starting Airflow")
+        begin, parts = datetime.now(UTC), list[ChildProcess]()
+        with signals_as_interrupt(), ExitStack() as stack:
             try:
-                _await(airflow, port)
-                say("ready; Ctrl-C ends it")
-                code = airflow.wait()
-                raise BarographError(f"Airflow ended by itself with {code}; see {home / LOG}")
+                # A task that begins before the server answers fails; one that ends after it cannot tell so.
+                for commands, names in ((PARTS[:1], ()), (PARTS[1:], HEARTBEATS)):
+                    parts.append(stack.enter_context(start_airflow(home, port, commands)))
+                    _await(parts, port, names, begin)
+                # A journal may have this line: the password is for this user's eyes.
+                say(
+                    f"Airflow: http://127.0.0.1:{port}  user {USER}, password in {_password_file(home)}; Ctrl-C ends it"
+                )
+                while True:
+                    _require_running(parts)
+                    time.sleep(POLL_S)
             except KeyboardInterrupt:
                 say("stopping Airflow")
                 return 0
@@ -101,10 +110,10 @@ def _alone(home: Path) -> Iterator[None]:
         lock.release()
 
 
-def start_airflow(home: Path, port: int) -> ChildProcess:
-    """Start Airflow's parts under a supervisor, which ends with all their processes."""
-    parts = [[sys.executable, "-m", "airflow", *part] for part in PARTS]
-    return start_supervised(parts, home / LOG, ui_environment(home, port))
+def start_airflow(home: Path, port: int, parts: Sequence[Sequence[str]]) -> ChildProcess:
+    """Start parts of Airflow under a supervisor, which ends with all their processes."""
+    commands = [[sys.executable, "-m", "airflow", *part] for part in parts]
+    return start_supervised(commands, home / LOG, ui_environment(home, port))
 
 
 def start_supervised(commands: Sequence[Sequence[str]], log: Path, environment: Mapping[str, str]) -> ChildProcess:
@@ -132,24 +141,37 @@ def ui_environment(home: Path, port: int) -> dict[str, str]:
     }
 
 
-def write_password(home: Path) -> str:
-    """Write a new password into the file that Airflow reads, readable by nobody else, and return it."""
-    password = secrets.token_urlsafe(12)
-    replace_file(_password_file(home), json.dumps({USER: password}), mode=0o600)
-    return password
+def write_password(home: Path) -> None:
+    """Write a new password into the file that Airflow reads, readable by nobody else."""
+    replace_file(_password_file(home), json.dumps({USER: secrets.token_urlsafe(12)}), mode=0o600)
 
 
-def _await(airflow: ChildProcess, port: int) -> None:
+def _await(airflow: Sequence[ChildProcess], port: int, parts: Sequence[str], begin: datetime) -> None:
+    """Wait until the server answers, and these parts have had a heartbeat since `begin`."""
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
-        if (code := airflow.exit_code()) is not None:
-            raise BarographError(f"Airflow ended with {code}; see {airflow_home() / LOG}")
+        _require_running(airflow)
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/monitor/health", timeout=2):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/monitor/health", timeout=10) as answer:
+                health = json.load(answer)
+            if all(_is_healthy(health[part], part, begin) for part in parts):
                 return
-        except (OSError, urllib.error.URLError):
-            time.sleep(0.5)
+        except (OSError, ValueError):
+            pass
+        time.sleep(0.5)
     raise BarographError(f"Airflow does not answer after {READY_S:g} s; see {airflow_home() / LOG}")
+
+
+def _is_healthy(facts: Mapping[str, str | None], part: str, begin: datetime) -> bool:
+    """Return whether it works; for a while Airflow takes the part of an earlier start for a living one."""
+    heartbeat = facts.get(f"latest_{part}_heartbeat")
+    return facts["status"] == "healthy" and heartbeat is not None and datetime.fromisoformat(heartbeat) >= begin
+
+
+def _require_running(airflow: Sequence[ChildProcess]) -> None:
+    for process in airflow:
+        if (code := process.exit_code()) is not None:
+            raise BarographError(f"Airflow ended by itself with {code}; see {airflow_home() / LOG}")
 
 
 def _password_file(home: Path) -> Path:

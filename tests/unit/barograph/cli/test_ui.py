@@ -7,10 +7,12 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from barograph.child_processes import ChildProcess
 from barograph.cli import ui
 from barograph.cli.ui import serve, start_supervised, ui_environment, write_password
 from barograph.errors import ConfigurationError
@@ -45,11 +47,13 @@ def test_no_part_of_it_has_a_server_beyond_loopback(tmp_path: Path) -> None:
 
 
 def test_the_password_is_new_and_private(tmp_path: Path) -> None:
-    first, file = write_password(tmp_path), tmp_path / "passwords.json"
+    file = tmp_path / "passwords.json"
+    write_password(tmp_path)
+    first = json.loads(file.read_text())
     file.chmod(0o644)
-    second = write_password(tmp_path)
-    assert first != second and len(second) >= 12
-    assert json.loads(file.read_text()) == {"admin": second}
+    write_password(tmp_path)
+    second = json.loads(file.read_text())
+    assert first != second and list(second) == ["admin"] and len(second["admin"]) >= 12
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
@@ -84,6 +88,60 @@ def test_a_second_one_on_the_same_home_is_refused_while_the_first_serves(monkeyp
         with pytest.raises(KeyboardInterrupt):
             serve(free_port(), pytest.fail)
     assert len(refused) == 2
+
+
+SERVER = """
+import json, sys, time
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+class Health(BaseHTTPRequestHandler):
+    def do_GET(self):
+        now = datetime.now(UTC).isoformat()
+        beats = {p: {"status": "healthy", f"latest_{p}_heartbeat": EARLIER} for p in sys.argv[3:]}
+        if Path(sys.argv[2]).exists():
+            beats |= {p: {"status": "healthy", f"latest_{p}_heartbeat": now} for p in sys.argv[3:]}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(beats).encode())
+
+EARLIER = datetime.fromtimestamp(0, UTC).isoformat()
+time.sleep(1)
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Health).serve_forever()
+"""
+OTHERS = """
+import sys, time, urllib.request
+from pathlib import Path
+urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}").close()
+time.sleep(1)
+Path(sys.argv[2]).touch()
+time.sleep(600)
+"""
+
+
+def test_its_parts_begin_once_the_server_answers_and_its_address_is_printed_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats, lines = tmp_path / "beats", list[str]()
+
+    def start(home: Path, port: int, parts: Sequence[Sequence[str]]) -> ChildProcess:
+        code = SERVER if parts == ui.PARTS[:1] else OTHERS
+        argv = [sys.executable, "-c", code, str(port), str(beats), *ui.HEARTBEATS]
+        return start_supervised([argv], tmp_path / "log", os.environ)
+
+    def say(text: str) -> None:
+        lines.append(text)
+        if "http://" in text:
+            assert beats.exists(), "before anything listens"
+            raise KeyboardInterrupt
+
+    for name in ("prepare", "prepare_users_database"):
+        monkeypatch.setattr(ui, name, lambda _home: None)
+    monkeypatch.setattr(ui, "start_airflow", start)
+    assert serve(free_port(), say) == 0
+    password = json.loads((ui.airflow_home() / "passwords.json").read_text())["admin"]
+    assert "passwords.json" in lines[-2] and not any(password in line for line in lines), "a journal keeps lines"
 
 
 # What comes to it in the two seconds after the first signal: SIGTERM would be the supervisor's second step.
