@@ -141,7 +141,7 @@ def options_param() -> Param:
     return Param(
         {}, type="object", title="Options", section=OPTIONS_SECTION,
         propertyNames={"not": {"enum": sorted(FILE_ONLY_OPTIONS)}},
-        description='Laid over testbed.options of the file, for the testbed that is chosen; such as {"budget_usd": 5}',
+        description='Laid over testbed.options of the file, for the testbed that is chosen; such as {"market": "spot"}',
     )  # fmt: skip
 
 

@@ -183,10 +183,12 @@ class TestbedOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-# Options that name files of this box, or hosts that it trusts: only an experiment's file sets them, no form does. With
-# them anyone who may trigger a DAG could start a program (an inventory may be one), use a key, or receive a token.
+# Options that name files of this box, hosts that it trusts, or what may be spent, run or reached: only an experiment's
+# file sets them, no form does. With them anyone who may trigger a DAG could start a program (an inventory may be one),
+# use a key, receive a token, or lift the limit of money.
 FILE_ONLY_OPTIONS = frozenset({
     "inventory", "ssh_key", "known_hosts", "ops_host", "ops_port", "ops_known_hosts", "endpoint",
+    "budget_usd", "price_limit_usd", "ingress_from", "image", "vpc", "subnet", "region",
 })  # fmt: skip
 
 OptionsModel = TypeVar("OptionsModel", bound=TestbedOptions)

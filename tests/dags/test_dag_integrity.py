@@ -210,12 +210,14 @@ def test_the_trigger_form(name: str, wired: dict[str, Any]) -> None:
     assert {"warm_up_floor_s", "warm_up_ceiling_s", "after_floor_s", "horizon_s"} <= set(form)
 
 
-def test_no_form_names_a_file_or_a_host_to_trust(wired: dict[str, Any]) -> None:
-    """Whoever may trigger a DAG could have a program of this box started as an inventory, or be sent a token."""
+def test_no_form_names_a_file_or_a_host_to_trust_or_lifts_a_limit(wired: dict[str, Any]) -> None:
+    """Whoever may trigger a DAG could have a program of this box started as an inventory, be sent a token, or spend."""
     for dag in (*wired["dags"].values(), wired["compare"]):
         form = Draft202012Validator(dag["params"]["options"])
-        assert form.is_valid({"budget_usd": 5, "image": "UBUNTU24-64-STD"})
-        for name in ("inventory", "ssh_key", "known_hosts", "ops_known_hosts", "ops_host", "endpoint"):
+        assert form.is_valid({"market": "spot"})
+        files = ("inventory", "ssh_key", "known_hosts", "ops_known_hosts", "ops_host", "endpoint")
+        limits = ("budget_usd", "price_limit_usd", "ingress_from", "image", "vpc", "subnet", "region")
+        for name in (*files, *limits):
             assert not form.is_valid({name: "/tmp/mine"}), name
     models = (ExistingOptions, PortalOptions, ClassicOptions, Ec2Options)
     named = {
