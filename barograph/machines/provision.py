@@ -161,9 +161,11 @@ def release_own(series_dir: Path) -> None:
 
 
 def _lease_on_record(series_dir: Path) -> Lease | None:
-    """Return the lease of the series' machines; None where none were taken, or they were given back."""
-    lease = series_lease.saved_lease(series_dir)
-    return registry.read(lease.lease_id) if lease else None
+    """Return the lease of the series' machines; None where none were taken, or they were given back. A step that was
+    killed before it noted its lease leaves it in the registry alone."""
+    saved = series_lease.saved_lease(series_dir)
+    lease = registry.read(saved.lease_id) if saved else None
+    return lease or next((each for each in registry.read_all() if each.series_id == series_dir.name), None)
 
 
 def _is_ours(lease: Lease) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from analysis.record.files import write_json_atomic
-from barograph.errors import BarographError, Say
+from barograph.errors import BarographError, Say, message_of
 from barograph.machines.holdings import note_expiry, note_request, note_return
 from barograph.plan import durations
 from barograph.series import hold
@@ -80,6 +80,9 @@ def _read_record(series_dir: Path) -> LeaseRecord | None:
         return _form().validate_json((series_dir / MACHINES_FILE).read_bytes())
     except FileNotFoundError:
         return None
+    except ValueError as error:  # of another version, or cut short: the registry has the lease
+        log.warning("%s is not readable: %s", series_dir / MACHINES_FILE, message_of(error))
+        return None
 
 
 log = logging.getLogger(__name__)
@@ -131,10 +134,10 @@ def prolong(series: Series, minutes: float) -> None:
     if earlier_lease is None:
         return
     lease = registry.renew(earlier_lease, minutes * 60)  # a heartbeat, too
-    note_expiry(series.folder, lease, time.time())
     testbed = testbed_of(series.experiment.testbed)
     if isinstance(testbed, SupportsProlong):
         testbed.prolong(lease, current_machines(series.folder))
+    note_expiry(series.folder, lease, time.time())  # last: the disk of results may be full
 
 
 def recalled(series: Series) -> tuple[str, ...]:

@@ -214,7 +214,7 @@ def ownerless_leases(ec2: "EC2Client") -> list[str]:
     by_lease: dict[str, list[dict[str, str]]] = {}
     for _, marks in _tagged_resources(ec2, ANY_LEASE):
         by_lease.setdefault(marks[LEASE_TAG], []).append(marks)
-    on_record = {lease.lease_id for lease in registry.read_all()}
+    on_record = registry.ids_on_record()
     remains = []
     for lease_id, marked in by_lease.items():
         ends = [end for marks in marked if (end := expiry_of_tags(marks)) is not None]

@@ -85,7 +85,8 @@ def add_site(site: Mapping[str, str]) -> None:
 def drop_site(site: Mapping[str, str]) -> None:
     """Remove the site, unless a lease on record is there."""
     with _lock():
-        if not any(lease.testbed == NAME and lease.site == site for lease in registry.read_all()):
+        is_in_use = any(lease.testbed == NAME and lease.site == site for lease in registry.read_all())
+        if not (is_in_use or registry.damaged()):
             sites = [one for one in recorded_sites() if one != dict(site)]
             replace_file(_sites_file(), json.dumps(sites, indent=1))
 

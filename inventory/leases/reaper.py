@@ -10,10 +10,12 @@ from barograph.errors import BarographError
 from inventory import TESTBEDS
 from inventory.files import QUICK_S, hold_lock
 from inventory.leases import registry
+from inventory.leases.holder import HEARTBEAT_BOUND_S, HEARTBEAT_S
 from inventory.leases.registry import Lease
 from inventory.testbed import SupportsRoam, SupportsSweep, Testbed
 
 log = logging.getLogger(__name__)
+AWAKE_S = 2 * HEARTBEAT_S
 LIMIT_S = 600.0  # EC2 needs minutes to end machines and release their group
 OWNERLESS = "no lease owns it"
 TestbedFactories = Mapping[str, Callable[..., Testbed]]
@@ -50,7 +52,10 @@ def reap(
     moment, deadline = time.time() if now is None else now, time.monotonic() + limit_s
     if not dry_run:
         registry.tidy()
-    over = [lease for lease in registry.read_all() if not registry.is_live(lease, moment)]
+    over = _leases_over(moment)
+    if not dry_run and only_silent(over, moment) and has_slept():
+        time.sleep(AWAKE_S)  # a living holder beats meanwhile
+        over = _leases_over(moment + AWAKE_S)
     results: dict[str, list[ReapResult]] = {name: [] for name in testbeds if only is None or name in only}
 
     def work(name: str) -> None:
@@ -70,7 +75,10 @@ def reap(
     threads = {name: threading.Thread(target=work, args=(name,), name=f"reap {name}", daemon=True) for name in results}
     for thread in threads.values():
         thread.start()
-    reaped = []
+    reaped = [
+        ReapResult("unknown testbed", f"lease {lease_id}", "its file is damaged", error)
+        for lease_id, error in (registry.damaged() if only is None else {}).items()
+    ]
     for lease in over:
         if lease.testbed not in testbeds and only is None:
             error = f"no testbed {lease.testbed!r}; known are {', '.join(testbeds)}"
@@ -86,6 +94,20 @@ def reap(
         failure = f" FAILED: {one.error}" if one.error else ""
         log.info("reap%s: %s on %s: %s%s", " (dry run)" * dry_run, one.what, one.testbed, one.why, failure)
     return tuple(reaped)
+
+
+def _leases_over(now: float) -> list[Lease]:
+    return [lease for lease in registry.read_all() if not registry.is_live(lease, now)]
+
+
+def only_silent(leases: Collection[Lease], now: float) -> bool:
+    """Return whether one of them is over by its silence alone."""
+    return any(not (lease.ending or now >= lease.expires_s or lease.holder.is_visible) for lease in leases)
+
+
+def has_slept() -> bool:
+    """Return whether this box was suspended since its boot, which no heartbeat survives."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic() > HEARTBEAT_BOUND_S
 
 
 def _end(lease: Lease, now: float, dry_run: bool, testbed: Testbed) -> Iterator[ReapResult]:

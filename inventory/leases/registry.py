@@ -232,15 +232,36 @@ def read(lease_id: str) -> Lease | None:
 
 
 def read_all() -> tuple[Lease, ...]:
-    """Return every lease on record, live or not, by id."""
-    leases = (_read(path) for path in sorted((state_dir() / "leases").glob("*.json")))
-    return tuple(lease for lease in leases if lease is not None)
+    """Return every lease on record, live or not, by id; a damaged file stops none of the others (`damaged`)."""
+    return _read_every()[0]
+
+
+def damaged() -> dict[str, str]:
+    """Return for each lease whose file cannot be read what is wrong with it."""
+    return _read_every()[1]
+
+
+def _read_every() -> tuple[tuple[Lease, ...], dict[str, str]]:
+    leases, errors = [], {}
+    for path in sorted((state_dir() / "leases").glob("*.json")):
+        try:
+            lease = _read(path)
+        except InfrastructureError as error:
+            errors[path.stem] = str(error)
+        else:
+            leases += [lease] if lease is not None else []
+    return tuple(leases), errors
+
+
+def ids_on_record() -> set[str]:
+    """Return the ids of every lease, also of one whose file is damaged: its machines may be at work."""
+    return {path.stem for path in (state_dir() / "leases").glob("*.json")}
 
 
 def ownerless(lease_ids: Iterable[str]) -> list[str]:
     """Return those that are not on record. They are listed before the leases are read: a lease is on record before it
     has anything."""
-    return sorted(set(lease_ids) - {lease.lease_id for lease in read_all()})
+    return sorted(set(lease_ids) - ids_on_record())
 
 
 def lease_file(lease_id: str) -> Path:
@@ -256,7 +277,7 @@ def _read(path: Path) -> Lease | None:
         return _LEASES.validate_json(path.read_text())
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         reason = " ".join(str(error).split())
         raise InfrastructureError(
             f"{path}: not a lease ({reason}); remove the file, then `barograph reap` removes its machines"

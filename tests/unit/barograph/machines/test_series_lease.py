@@ -1,5 +1,6 @@
 """What a series holds is on record, through its testbed, also when somebody is killed in between."""
 
+import errno
 import json
 import os
 import shutil
@@ -34,6 +35,7 @@ from barograph.series.interruption import request_stop
 from barograph.series.progress import failures_since, lines_since
 from barograph.series.results import results_of
 from barograph.series.series import Series, open_series, series_document
+from barograph.settings import holder
 from barograph.testbeds import checks
 from inventory.leases import registry
 from inventory.machines import Machine
@@ -227,6 +229,26 @@ def test_a_cleared_setup_ends_what_it_took_before(series: Series) -> None:
     assert [lease.lease_id for lease in registry.read_all()] == [second] and first != second
     assert fake(series).leftovers() == ()
     release(series.folder)
+
+
+def test_a_lease_that_a_killed_setup_did_not_note_is_ended_by_the_next(series: Series) -> None:
+    first = registry.take("ann", series.series_id, "fake", HOUR, holder=holder())
+    second = provision(series.folder)
+    assert [lease.lease_id for lease in registry.read_all()] == [second] and first.lease_id != second
+    (series.folder / series_lease.MACHINES_FILE).write_text('{"lease": ')  # a torn disk, or another version
+    release(series.folder)
+    assert registry.read_all() == () and fake(series).leftovers() == ()
+
+
+def test_a_full_disk_of_results_ends_no_machines(held: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(series_lease, "note_expiry", full)
+    earlier = fake(held).ends_s(lease_of(held))
+    with pytest.raises(OSError, match="No space"):
+        series_lease.prolong(held, 6000.0)
+    assert all(end_s > earlier[name] + HOUR for name, end_s in fake(held).ends_s(lease_of(held)).items())
 
 
 def test_a_series_that_another_process_holds_is_left_alone(series: Series, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,11 +104,14 @@ def test_a_lease_needs_time() -> None:
         registry.take("ann", "s1", "local", 0)
 
 
-def test_a_damaged_record_is_named(state: Path) -> None:
+def test_a_damaged_record_is_named_and_stops_no_other(state: Path) -> None:
     (state / "leases").mkdir()
     (state / "leases" / "0badf00d.json").write_text('{"lease_id": "0bad')
     with pytest.raises(InfrastructureError, match=r"0badf00d\.json: not a lease .* remove the file"):
-        registry.read_all()
+        registry.read("0badf00d")
+    lease = registry.take("ann", "s1", "local", 60)
+    assert registry.read_all() == (lease,) and list(registry.damaged()) == ["0badf00d"]
+    assert registry.ownerless(["0badf00d", "gone", lease.lease_id]) == ["gone"], "its machines may be at work"
 
 
 def test_a_state_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,9 +184,10 @@ def test_a_process_that_proc_hides_is_judged_by_its_heartbeat(tmp_path: Path, mo
     assert mine.is_visible and not mine.is_alive(NOW, NOW), "its end is seen by everybody"
 
 
-def test_a_dag_is_named_with_its_run_which_does_not_make_it_another() -> None:
+def test_each_run_of_a_dag_is_a_holder() -> None:
+    """A backfill runs beside the schedule."""
     first = registry.take("ann", "s1", "local", 1800, holder=replace(DAG, run="manual__1"))
-    assert _on_record(first).holder == replace(DAG, run="manual__2") == DAG
+    assert _on_record(first).holder == replace(DAG, run="manual__1") != replace(DAG, run="manual__2")
     with pytest.raises(CapacityError, match=r"series s1, DAG stela\.star, run manual__1\)"):
         registry.take("bob", "s2", "local", 60)
 

@@ -12,7 +12,8 @@ import pytest
 
 from barograph.errors import InfrastructureError
 from inventory.leases import processes, registry
-from inventory.leases.holder import process_holder
+from inventory.leases import reaper as leases_reaper
+from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder, process_holder
 from inventory.leases.reaper import ReapResult, reap
 from inventory.leases.registry import Lease
 from inventory.machines import MACHINE_TYPES, MachineRequest
@@ -194,6 +195,21 @@ def test_what_its_holder_could_not_release_is_ended_although_the_holder_lives() 
     (one,) = _reap(testbed)
     assert one.why == "its release did not succeed yet" and one.error is None
     assert registry.read_all() == () and testbed.leftovers() == ()
+
+
+def test_after_a_suspension_a_living_holder_is_heard_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its heartbeat is as old as the suspension was long, and comes with the next beat of its keeper."""
+    testbed = FakeTestbed()
+    silent_s = time.time() - 2 * HEARTBEAT_BOUND_S
+    alive, dead = (
+        registry.take("ann", name, "fake", 1e5, shared=True, holder=Holder(0, name), clock=lambda: silent_s)
+        for name in ("alive", "dead")
+    )
+    monkeypatch.setattr(leases_reaper, "has_slept", lambda: True)
+    monkeypatch.setattr(leases_reaper.time, "sleep", lambda _s: registry.beat(alive.lease_id))
+    (one,) = _reap(testbed)
+    assert one.lease is not None and one.lease.lease_id == dead.lease_id
+    assert [lease.series_id for lease in registry.read_all()] == ["alive"]
 
 
 class Hanging(FakeTestbed):
