@@ -97,6 +97,7 @@ log = logging.getLogger(__name__)
 SSH_LIMIT_S = 10.0
 SWITCH_DELIVERY_NAME = "switched.tar.gz"
 MISSING_PREFIX = "missing "  # pack.sh's prefix
+MACHINE_BYTES = 32 * 2**30  # of one machine in a record: its program could fill this box's disk
 NO_SAMPLES = "workers/*.avro"  # reported as missing where no worker left any
 RECORD_PARTS = ("decisions.jsonl", "workers", "machines")  # in the record itself; the rest is a machine's logs
 
@@ -292,15 +293,14 @@ def collect(
         folder.mkdir(parents=True, exist_ok=True)
         variables = {"run_id": run_id, "collect_to": str(folder.absolute())}
         result = _play_on("collect", inventory, directory, names, variables)
-        for archive in sorted(folder.glob("*.tar.gz")):
-            _unpack(archive, run_dir)
+        large_files = [name for archive in sorted(folder.glob("*.tar.gz")) for name in _unpack(archive, run_dir)]
     except (OSError, EOFError, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"{run_dir}: the local disk is full; free some space and collect again") from error
         raise PlayFailed(f"{run_dir}: what was fetched cannot be unpacked: {error}; collect again") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    missing = _missing_files(result, run_dir)
+    missing = (*_missing_files(result, run_dir), *large_files)
     for name in missing:
         log.warning("%s collect: %s is missing", run_id, name)
     return CollectResult(missing, result)
@@ -372,18 +372,24 @@ def _group(inventory: Path, name: str) -> list[str]:
     return list(yaml.safe_load(inventory.read_text())["all"]["children"][name]["hosts"] or [])
 
 
-def _unpack(archive: Path, run_dir: Path) -> None:
-    """Unpack one machine's files to their places in the record; only plain files, and none outside it."""
-    machine = archive.name.removesuffix(".tar.gz")
+def _unpack(archive: Path, run_dir: Path) -> list[str]:
+    """Unpack one machine's files to their places in the record; only plain files, and none outside it. Return those
+    that are left out, for they would make it larger than a machine's part may be."""
+    machine, rest_bytes, large_files = archive.name.removesuffix(".tar.gz"), MACHINE_BYTES, []
     with tarfile.open(archive) as tar:
         for member in tar:
             content, path = tar.extractfile(member) if member.isfile() else None, PurePosixPath(member.name)
             if content is None or path.is_absolute() or ".." in path.parts:
                 continue
+            if member.size > rest_bytes:
+                large_files.append(f"{path} of {machine} ({member.size} bytes)")
+                continue
+            rest_bytes -= member.size
             target = run_dir / (path if path.parts[0] in RECORD_PARTS else PurePosixPath("logs", machine, path))
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as new:
                 shutil.copyfileobj(content, new)
+    return large_files
 
 
 def _missing_files(result: PlayResult, run_dir: Path) -> tuple[str, ...]:

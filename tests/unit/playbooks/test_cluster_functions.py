@@ -243,6 +243,17 @@ def test_missing_files_are_reported(tmp_path: Path, inventory: Path, monkeypatch
     assert collected.missing == ("machines/m1.jsonl", "workers/*.avro")
 
 
+def test_a_machine_fills_no_disk_of_this_box(
+    tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {"m1": {"./machines/m1.jsonl": "p", "./workers/huge": "x" * 100, "./workers/m1-6700-1763.avro": "w"}}
+    monkeypatch.setattr(cluster, "play", fake_play(held))
+    monkeypatch.setattr(cluster, "MACHINE_BYTES", 10)
+    collected = cluster.collect(inventory, tmp_path, "r1", tmp_path / "run")
+    assert collected.missing == ("workers/huge of m1 (100 bytes)",)
+    assert (tmp_path / "run" / "workers" / "m1-6700-1763.avro").read_text() == "w"
+
+
 def test_a_record_is_collected_in_parts(tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = {name: {f"./machines/{name}.jsonl": "p", "./supervisor.log": name} for name in ("m1", "m2", "m3")}
     held["m2"]["./workers/m2-6700-1763.avro"] = "w"

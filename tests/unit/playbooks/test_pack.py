@@ -35,6 +35,16 @@ def test_what_a_run_left_is_packed(left: Path, tmp_path: Path) -> None:
         assert "./machines/m1.jsonl" in packed.getnames()
 
 
+def test_a_file_of_a_terabyte_is_left_out_and_named(left: Path, tmp_path: Path) -> None:
+    """A topology may leave one, sparse on its disk."""
+    with (left / "machines" / "a huge * one").open("wb") as file:
+        file.truncate(2**40)
+    done = pack(left, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "missing machines/a huge * one (above 4 GiB)\n")
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(done.stdout))) as packed:
+        assert sorted(packed.getnames()) == [".", "./machines", "./machines/m1.jsonl"]
+
+
 @pytest.mark.parametrize(("program", "code"), [("tar", 2), ("gzip", 1), ("base64", 1)])
 def test_a_part_that_fails_is_named(left: Path, tmp_path: Path, program: str, code: int) -> None:
     failing = tmp_path / "bin" / program
