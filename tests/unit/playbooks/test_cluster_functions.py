@@ -243,9 +243,7 @@ def test_missing_files_are_reported(tmp_path: Path, inventory: Path, monkeypatch
     assert collected.missing == ("machines/m1.jsonl", "workers/*.avro")
 
 
-def test_a_machine_fills_no_disk_of_this_box(
-    tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_fills_no_disk_of_this_box(tmp_path: Path, inventory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = {"m1": {"./machines/m1.jsonl": "p", "./workers/huge": "x" * 100, "./workers/m1-6700-1763.avro": "w"}}
     monkeypatch.setattr(cluster, "play", fake_play(held))
     monkeypatch.setattr(cluster, "MACHINE_BYTES", 10)
