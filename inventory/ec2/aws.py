@@ -5,14 +5,15 @@ created.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
-from inventory.ec2.options import Ec2Options
+from inventory.ec2.options import Ec2Options, Ec2Timing
 from inventory.files import hold_lock, replace_file
 from inventory.leases import registry
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
 
 
+T = TypeVar("T")
 TESTBED = "ec2"
 CONNECTIONS = 32  # at most this many machines are started at the same moment
 
@@ -69,6 +71,24 @@ def is_missing(error: "ClientError") -> bool:
     """Return True if the resource does not exist (not yet, or no longer)."""
     code = error_code(error)
     return code.endswith((".NotFound", ".Unknown", "NotFoundException")) or code == "InvalidSpotInstanceRequestID"
+
+
+def call_when_visible(doing: str, call: Callable[[], T], timing: Ec2Timing) -> T:
+    """Return the answer of a call about our resources. It is repeated while EC2 does not know one of them yet, which
+    is nobody's wrong option."""
+    from botocore.exceptions import ClientError
+
+    deadline = time.monotonic() + timing.lag_s
+    while True:
+        with aws_errors(doing):
+            try:
+                return call()
+            except ClientError as error:
+                if not is_missing(error):
+                    raise
+                if time.monotonic() >= deadline:
+                    raise InfrastructureError(f"ec2: {doing} failed: {error}; start again") from error
+        time.sleep(timing.poll_s)
 
 
 @contextmanager

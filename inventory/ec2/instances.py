@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barograph.errors import BarographError, InfrastructureError
-from inventory.ec2.aws import aws_errors, error_code, is_missing
+from inventory.ec2.aws import aws_errors, call_when_visible, error_code, is_missing
 from inventory.ec2.options import Ec2Timing
 from inventory.leases import registry
 from inventory.leases.registry import Lease, harness_id
@@ -222,11 +222,14 @@ def ownerless_leases(ec2: "EC2Client") -> list[str]:
     return sorted(one.lease_id for one in remains if one.is_ours_to_end(harness_id(), on_record, time.time()))
 
 
-def retag(ec2: "EC2Client", lease: Lease) -> None:
-    """Write the lease's new end into the tags of all its resources."""
-    if ids := [id_ for id_, _ in _tagged_resources(ec2, lease_filter(lease.lease_id))]:
-        with aws_errors(f"tagging what lease {lease.lease_id} has with its new end"):
+def retag(ec2: "EC2Client", lease: Lease, timing: Ec2Timing) -> None:
+    """Write the lease's new end into the tags of all its resources, listed anew where one is gone meanwhile."""
+
+    def tag() -> None:
+        if ids := [id_ for id_, _ in _tagged_resources(ec2, lease_filter(lease.lease_id))]:
             ec2.create_tags(Resources=ids, Tags=[{"Key": EXPIRES_TAG, "Value": f"{lease.expires_s:.0f}"}])
+
+    call_when_visible(f"tagging what lease {lease.lease_id} has with its new end", tag, timing)
 
 
 def _tagged_resources(ec2: "EC2Client", which: Any) -> Iterator[tuple[str, dict[str, str]]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.ec2 import instances, survey
-from inventory.ec2.aws import CONNECTIONS, ZoneFull, aws_errors, state_reason_error
+from inventory.ec2.aws import CONNECTIONS, ZoneFull, aws_errors, call_when_visible, state_reason_error
 from inventory.ec2.instances import WORKING_STATES, Instance
 from inventory.ec2.options import Ec2Options, Ec2Timing
 from inventory.ec2.survey import RentalPlan, Zone
@@ -62,8 +62,7 @@ def user_data_script(name: str, identity: Path, expires_s: float) -> str:
 
 def launch_parameters(options: Ec2Options, plan: RentalPlan, zone: Zone, request: MachineRequest) -> dict[str, Any]:
     """Return the parameters of a RunInstances without those created for a lease."""
-    disk_gb = max(options.disk_gb, plan.image.disk_gb)
-    disk = {"VolumeSize": disk_gb, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
+    disk = {"VolumeSize": options.disk_gb, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
     limit = {"MaxPrice": f"{options.price_limit_usd:g}"} if options.price_limit_usd else {}
     spot = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate", **limit}
     return {
@@ -158,7 +157,7 @@ class Rental:
         marks = instances.lease_tags(self.lease, self.options.budget_usd)
         clustered = {instances.PLACEMENT_TAG: "cluster"} if self.options.placement == "cluster" else {}
         ingress = survey.harness_network(self.options, zone)
-        group = survey.make_security_group(self.ec2, name, zone, ingress, marks | clustered)
+        group = survey.make_security_group(self.ec2, name, zone, ingress, marks | clustered, self.timing)
         with aws_errors(f"importing the key pair {name}"):
             self.ec2.import_key_pair(
                 KeyName=name, PublicKeyMaterial=(self._keys / "id_ed25519.pub").read_bytes(),
@@ -203,10 +202,8 @@ class Rental:
             "TagSpecifications": _tags(self.options, tags),
             **({"Placement": {"GroupName": shared.placement_group}} if shared.placement_group else {}),
         }
-        with aws_errors(
-            f"starting {request.name} ({parameters['InstanceType']}, {self.options.market}) in {zone.name}"
-        ):
-            answer = self.ec2.run_instances(**parameters)
+        doing = f"starting {request.name} ({parameters['InstanceType']}, {self.options.market}) in {zone.name}"
+        answer = call_when_visible(doing, lambda: self.ec2.run_instances(**parameters), self.timing)
         instance_id = answer["Instances"][0]["InstanceId"]
         self.started.add(instance_id)
         return instance_id

@@ -19,7 +19,7 @@ from barograph.errors import CapacityError, ConfigurationError, InfrastructureEr
 from inventory import machines
 from inventory.ec2 import aws, instances
 from inventory.ec2.aws import Region, aws_errors
-from inventory.ec2.options import Ec2Options
+from inventory.ec2.options import Ec2Options, Ec2Timing
 from inventory.machines import MachineRequest, MachineType
 
 if TYPE_CHECKING:
@@ -202,14 +202,7 @@ def harness_network(options: Ec2Options, zone: Zone) -> str:
     if options.ingress_from:
         return options.ingress_from
     if options.addresses == "public":
-        try:
-            with urllib.request.urlopen(ADDRESS_SERVICE, timeout=10) as answer:
-                return f"{ipaddress.IPv4Address(answer.read().decode().strip())}/32"
-        except (OSError, ValueError) as error:
-            raise InfrastructureError(
-                f"ec2: {ADDRESS_SERVICE} does not say this box's public address ({error});"
-                " set testbed.options.ec2.ingress_from"
-            ) from error
+        return public_network()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:  # nothing is sent
         try:
             way.connect((str(ipaddress.IPv4Network(zone.network)[1]), SSH))
@@ -221,19 +214,41 @@ def harness_network(options: Ec2Options, zone: Zone) -> str:
         return f"{way.getsockname()[0]}/32"
 
 
-def make_security_group(ec2: "EC2Client", name: str, zone: Zone, ingress: str, marks: Mapping[str, str]) -> str:
+def public_network() -> str:
+    """Return this box's address as the internet sees it."""
+    try:
+        with urllib.request.urlopen(ADDRESS_SERVICE, timeout=10) as answer:
+            return f"{ipaddress.IPv4Address(answer.read().decode().strip())}/32"
+    except (OSError, ValueError) as error:
+        raise InfrastructureError(
+            f"ec2: {ADDRESS_SERVICE} does not say this box's public address ({error});"
+            " set testbed.options.ec2.ingress_from"
+        ) from error
+
+
+def ports_for(ingress: str) -> list[Any]:
+    """Return the permissions by which the harness reaches the machines."""
+    return [
+        {"IpProtocol": "tcp", "FromPort": port, "ToPort": port, "IpRanges": [{"CidrIp": ingress}]}
+        for port in (SSH, POLICY_SERVICE)
+    ]
+
+
+def make_security_group(
+    ec2: "EC2Client", name: str, zone: Zone, ingress: str, marks: Mapping[str, str], timing: Ec2Timing
+) -> str:
     """Create a security group: ssh and policy service from the harness, everything among its members, nothing else."""
-    with aws_errors(f"making the security group {name}"):
+    doing = f"making the security group {name}"
+    with aws_errors(doing):
         group = ec2.create_security_group(
             GroupName=name, Description="Barograph machines", VpcId=zone.vpc,
             TagSpecifications=instances.tag_specifications(["security-group"], marks),
         )["GroupId"]  # fmt: skip
-        ports: list[Any] = [
-            {"IpProtocol": "tcp", "FromPort": port, "ToPort": port, "IpRanges": [{"CidrIp": ingress}]}
-            for port in (SSH, POLICY_SERVICE)
-        ]
-        among: Any = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
-        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[*ports, among])
+    among: Any = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
+    permissions = [*ports_for(ingress), among]
+    aws.call_when_visible(
+        doing, lambda: ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=permissions), timing
+    )
     return group
 
 
@@ -269,6 +284,11 @@ def make_plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineR
                 f"testbed.options.ec2.instance_types.{machine} is {vm.name} ({', '.join(vm.architectures)}), the "
                 f"image {image.image_id} ({image.name}) is for {image.architecture}; choose others that fit"
             )
+    if image.disk_gb > options.disk_gb:  # the price is of the option
+        raise ConfigurationError(
+            f"testbed.options.ec2.disk_gb is {options.disk_gb}, the image {image.image_id} ({image.name}) needs"
+            f" {image.disk_gb}; set it to {image.disk_gb} or more, or choose another image"
+        )
     return RentalPlan(image, types, zones(ec2, options, {vm.name for vm in types.values()}))
 
 

@@ -119,9 +119,26 @@ class Ec2Testbed:
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `SupportsProlong.prolong`: first the tags, so that no sweep takes a lease that is being prolonged."""
-        instances.retag(self._client_of(lease), lease)
+        instances.retag(self._client_of(lease), lease, self._timing)
+        try:
+            self._admit_this_box(lease)
+        except BarographError as error:
+            log.warning("lease %s: whether this box has another address is not known: %s", lease.lease_id, error)
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             list(pool.map(lambda machine: self._tell_guard(machine, lease.expires_s), machines))
+
+    def _admit_this_box(self, lease: Lease) -> None:
+        """Let this box in from its present address, which its provider may have changed since the acquisition."""
+        if self._options.ingress_from or self._options.addresses != "public":
+            return
+        ec2, network = self._client_of(lease), survey.public_network()
+        for group in instances.security_groups(ec2, lease.lease_id):
+            ranges = [each["CidrIp"] for port in group["IpPermissions"] for each in port.get("IpRanges", ())]
+            if network not in ranges:
+                log.warning("lease %s: this box is %s now", lease.lease_id, network)
+                with aws_errors(f"letting {network} in"):
+                    permissions = survey.ports_for(network)
+                    ec2.authorize_security_group_ingress(GroupId=group["GroupId"], IpPermissions=permissions)
 
     def _tell_guard(self, machine: Machine, expires_s: float) -> None:
         with connect(machine) as remote:

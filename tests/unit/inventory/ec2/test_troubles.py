@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
-from inventory.ec2 import aws
+from inventory.ec2 import aws, instances, survey
 from inventory.ec2.options import Ec2Timing
+from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry
 from inventory.machines import Machine
 from tests.support.cloud.trouble import Refusal, Trouble
-from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
+from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, PACE, Site
 
 HASTY = Ec2Timing(poll_s=0.05, relist_s=0.1, lag_s=0.5, ready_s=0.5, gone_s=30.0, recalled_s=0.0)
 
@@ -65,6 +67,41 @@ def test_whose_failure_a_refused_launch_is(site: Site, code: str, error: type[Ba
     with pytest.raises(error, match=rf"starting \w+ .*failed: {code}: .*{advice}"):
         testbed.acquire(lease, [MASTER, M1])
     assert not site.cloud.left()
+
+
+JUST_MADE = (
+    ("AuthorizeSecurityGroupIngress", "InvalidGroup.NotFound"), ("RunInstances", "InvalidKeyPair.NotFound"),
+    ("CreateTags", "InvalidVolume.NotFound"),
+)  # fmt: skip
+
+
+def test_what_was_just_made_is_waited_for_and_is_nobodys_wrong_option(site: Site) -> None:
+    """EC2 is eventually consistent."""
+    site.cloud.expect(Trouble(refusals=tuple(Refusal(action, code, times=2) for action, code in JUST_MADE)))
+    testbed = site.testbed()
+    lease = site.take(testbed)
+    machines = testbed.acquire(lease, [MASTER, M1])
+    assert len(site.cloud.left().instances) == 2
+    instances.retag(testbed._client_of(lease), replace(lease, expires_s=lease.expires_s + 60), PACE)
+    assert [machine.name for machine in machines] == ["master", "m1"]
+    site.cloud.expect(Trouble(refusals=(Refusal("RunInstances", "InvalidKeyPair.NotFound"),)))
+    with pytest.raises(InfrastructureError, match=r"starting m2 .*InvalidKeyPair\.NotFound.*; start again"):
+        site.testbed(timing=HASTY).grow(lease, [M2])
+
+
+def test_this_box_is_let_in_from_the_address_that_it_has_now(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider gives it another one in the night."""
+    networks = ["192.0.2.7/32"]
+    monkeypatch.setattr(survey, "public_network", lambda: networks[-1])
+    testbed = Ec2Testbed(site.cloud.options(addresses="public"), lambda _: None, PACE)
+    lease = site.take(testbed)
+    testbed.acquire(lease, [MASTER])
+    for address in ("192.0.2.7/32", "198.51.100.9/32", "198.51.100.9/32"):
+        networks.append(address)
+        testbed.prolong(lease, [])
+    (group,) = instances.security_groups(testbed._client_of(lease), lease.lease_id)
+    admitted = [(each["CidrIp"], port["FromPort"]) for port in group["IpPermissions"] for each in port["IpRanges"]]
+    assert sorted(admitted) == [(network, port) for network in sorted(set(networks)) for port in (22, 8700)]
 
 
 def test_throttling_costs_time_and_nothing_else(site: Site) -> None:
