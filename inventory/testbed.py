@@ -142,6 +142,15 @@ class SupportsProlong(Protocol):
 
 
 @runtime_checkable
+class SupportsTimeLimit(Protocol):
+    """A testbed that takes its machines back after a time, however often their lease is renewed."""
+
+    def longest_hours(self) -> float:
+        """Return that time, from the acquisition on."""
+        ...
+
+
+@runtime_checkable
 class SupportsPricing(Protocol):
     """The ability to estimate costs before machines are started."""
 

@@ -28,7 +28,7 @@ from barograph.testbeds.checks import testbed_of
 from barograph.testbeds.costs import Cost
 from inventory.leases.registry import Lease
 from inventory.machines import MachineRequest
-from inventory.testbed import SupportsPricing
+from inventory.testbed import SupportsPricing, SupportsTimeLimit
 
 log = logging.getLogger(__name__)
 HOLDINGS_FILE = "holdings.jsonl"
@@ -148,12 +148,17 @@ def pricing_of(experiment: Experiment) -> SupportsPricing | None:
 
 
 def estimate_cost(experiment: Experiment, *, new: bool) -> Cost | None:
-    """Return the cost of the execution that would begin now. Raises ExperimentError where that is above the budget."""
-    pricing = pricing_of(experiment)
-    if pricing is None:
+    """Return the cost of the execution that would begin now. Raises ExperimentError where that is above the budget, or
+    takes longer than the testbed leaves its machines."""
+    pricing, testbed = pricing_of(experiment), testbed_of(experiment.testbed)
+    if pricing is None and not isinstance(testbed, SupportsTimeLimit):
         return None
     series = None if new else unfinished_series(experiment)
     runs = series.missing_runs() if series else experiment.repetitions * len(experiment.variants)
+    if isinstance(testbed, SupportsTimeLimit):
+        costs.require_time(experiment, runs, testbed.longest_hours())
+    if pricing is None:
+        return None
     if series:
         _require_readable(series)
     paid_usd = spent_usd(series, time.time()) if series else 0.0

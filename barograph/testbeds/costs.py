@@ -89,6 +89,16 @@ def require_affordable(experiment: Experiment, estimate: Cost, pricing: Supports
     )
 
 
+def require_time(experiment: Experiment, runs: int, limit_hours: float) -> None:
+    """Raise ExperimentError where the testbed could take its machines back before the last run is over."""
+    hours = durations.longest_series_s(experiment, runs) / 3600 + experiment.lease_minutes / 60
+    if runs and hours > limit_hours:
+        raise ExperimentError(
+            f"testbed.options.{experiment.testbed.name}.longest_hours is {limit_hours:g}, but {runs} runs and the last"
+            f" lease may take {hours:.1f} h; raise it, or choose fewer repetitions or variants"
+        )
+
+
 def require_one_more(experiment: Experiment, spent_usd: float, pricing: SupportsPricing) -> None:
     """Raise BudgetSpent where the next run could cost more than the rest."""
     budget_usd, next_usd = pricing.budget_usd(), one_run_usd(experiment, pricing)

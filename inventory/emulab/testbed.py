@@ -228,9 +228,13 @@ class ClassicEmulabTestbed(EmulabTestbed):
             access.modify(experiment, access.more_seats(experiment, requests))
             return self._machines(access, lease, requests, start)
         except BaseException as error:
-            if not isinstance(error, CapacityError):  # then Emulab left the experiment as it was
-                access.modify(experiment, seats)
-            registry.hold(lease, names)
+            try:
+                if not isinstance(error, CapacityError):  # then Emulab left the experiment as it was
+                    access.modify(experiment, seats)
+            except BarographError as failure:  # in transition, perhaps; the error itself matters more
+                log.warning("lease %s: what was to be added may still be there: %s", lease.lease_id, failure)
+            finally:
+                registry.hold(lease, names)
             raise
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
@@ -242,6 +246,10 @@ class ClassicEmulabTestbed(EmulabTestbed):
         self._classic().modify(experiment, seats)
         registry.let_go(lease, names)
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(names)))
+
+    def longest_hours(self) -> float:
+        assert isinstance(self._options, ClassicOptions)
+        return self._options.longest_hours
 
     def _classic(self) -> Classic:
         access = self._needed()

@@ -180,3 +180,11 @@ def test_what_was_affordable_before_the_run_covers_all_that_a_policy_may_have() 
         costs.require_covered(asked, most_usd / 2, held, ["m5", "m6"], rest_s, Dollar(most_usd))
     assert f"{costs.usd(most_usd / 2)} of the budget of {costs.usd(most_usd)} are spent" in str(refused.value)
     costs.require_covered(asked, most_usd / 2, held, ["m5", "m6"], rest_s / 3, Dollar(most_usd))
+
+
+def test_a_series_longer_than_the_testbed_leaves_its_machines_is_refused_before_they_are_taken() -> None:
+    hours = (durations.longest_series_s(STAR, 6) + STAR.lease_minutes * 60) / 3600
+    costs.require_time(STAR, 6, hours)
+    costs.require_time(STAR, 0, 0.1)
+    with pytest.raises(ExperimentError, match=r"fake\.longest_hours is 1, but 6 runs and the last lease may take .* h"):
+        costs.require_time(STAR, 6, 1)

@@ -115,6 +115,22 @@ def test_a_new_machine_that_stays_silent_is_taken_back(there: World) -> None:
     assert registry.lease_machines(lease) == ("master", "m1", "m2") and there.nodes.used() == 3
 
 
+def test_a_clean_up_that_fails_does_not_hide_why_machines_did_not_come(
+    there: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    testbed, lease = grown(there), take(there)
+    testbed.acquire(lease, WANTED)
+    answers = [InfrastructureError("no room on the rack"), InfrastructureError("experiment is in transition")]
+
+    def modify(*_: object) -> None:
+        raise answers.pop(0)
+
+    monkeypatch.setattr(classic.Classic, "modify", modify)
+    with pytest.raises(InfrastructureError, match="no room on the rack"):
+        testbed.grow(lease, MORE)
+    assert registry.lease_machines(lease) == ("master", "m1", "m2") and answers == []
+
+
 def test_check_asks_the_ops_host(there: World) -> None:
     there.testbed().check(WANTED)
     with pytest.raises(ConfigurationError, match=r"hardware type 'pc9' is refused \(Invalid node type pc9\)"):
