@@ -18,6 +18,7 @@ from barograph.machines.series_lease import remove_cluster_files
 from barograph.series.series import read_series
 from barograph.settings import results_root
 from inventory import TESTBEDS
+from inventory.files import hold_lock
 from inventory.leases import registry
 from inventory.leases.reaper import ReapResult
 from inventory.leases.reaper import reap as reap_all
@@ -36,11 +37,11 @@ def health_path() -> Path:
 
 def note_pass(by: PassOrigin, begun_s: float, ended_s: float, ended: Sequence[str], errors: Sequence[str]) -> None:
     """Record one pass. The last success stays on record when a later pass fails."""
-    document = read_health()
-    success_s = document.get(by, {}).get("last_success_s") if errors else ended_s
-    passed = {"last_pass_s": ended_s, "last_success_s": success_s, "duration_s": ended_s - begun_s}
-    passed |= {"ended": list(ended), "errors": list(errors)}
-    write_json_atomic(health_path(), {"v": 1, **document, by: passed})
+    passed = {"last_pass_s": ended_s, "duration_s": ended_s - begun_s, "ended": list(ended), "errors": list(errors)}
+    with hold_lock(health_path().with_suffix(".lock"), "noting a pass"):
+        document = read_health()
+        success_s = document.get(by, {}).get("last_success_s") if errors else ended_s
+        write_json_atomic(health_path(), {"v": 1, **document, by: {**passed, "last_success_s": success_s}})
 
 
 def read_health() -> dict[str, Any]:

@@ -9,12 +9,12 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.record.files import read_json_or_none, write_json_atomic
+from analysis.record.files import read_json, read_json_or_none, write_json_atomic
 from barograph.code.build import service_of, storm_home_of
 from barograph.code.git import code_label
 from barograph.errors import BarographError, ExperimentError, MachineLost, RunBroken
@@ -260,6 +260,8 @@ class StormCluster:
                     " resume"
                 )
             log.warning("series %s: waiting for %s", self.series.series_id, ", ".join(sorted(silent)))
+            with suppress(BarographError):  # lets this box in where its address is another one now (EC2)
+                series_lease.prolong(self.series, self.series.experiment.lease_minutes)
             time.sleep(pause_s)
             pause_s *= 2
         losses |= silent
@@ -276,7 +278,9 @@ class StormCluster:
         requests = {request.name: request.type for request in machine_requests(self.series.experiment)[1:]}
         types = requests | {machine.name: machine.type for machine in self.machines if machine.name != "master"}
         machines = {name: machine_facts(type, name not in starting) for name, type in types.items()}
-        return ClusterFacts(machines, versions(), box_facts())
+        home = base_home(self.directory)  # the work tree may be another by now
+        deployed = {"storm": read_json(home / "VERSION")["storm"]} if home else {}
+        return ClusterFacts(machines, versions() | deployed, box_facts())
 
     def _describe(self) -> None:
         """Write the inventory of the current machines."""

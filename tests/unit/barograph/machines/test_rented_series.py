@@ -18,7 +18,7 @@ from barograph.machines.holdings import read_holdings
 from barograph.machines.provision import provision, release
 from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import MachineCount, from_data, load, with_changes
-from barograph.run.storm_cluster import StormCluster
+from barograph.run.storm_cluster import StormCluster, note_deployment
 from barograph.series.series import Series, open_series
 from barograph.testbeds import checks
 from inventory.leases import registry
@@ -177,6 +177,13 @@ def test_fifty_dead_machines_are_found_in_the_time_of_one(
     together = threading.Barrier(len(real.machines), timeout=10)
     monkeypatch.setattr("barograph.run.storm_cluster.answers_ssh", lambda *_: together.wait() < 0)
     assert real.silent_machines() == tuple(machine.name for machine in real.machines)
+
+
+def test_the_version_on_record_is_that_of_the_deployed_home(real: StormCluster, tmp_path: Path) -> None:
+    """Somebody may have pulled another one into the work tree since."""
+    (tmp_path / "VERSION").write_text('{"storm": "2.8.77"}')
+    note_deployment(real.directory, tmp_path)
+    assert real.facts().versions["storm"] == "2.8.77"
 
 
 def test_a_machine_that_boots_is_in_the_inventory_while_it_is_there(series: Series, real: StormCluster) -> None:
