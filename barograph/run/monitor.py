@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from analysis.metrics.steadiness import WINDOW_S, drain_reason
-from barograph.errors import RunBroken
+from barograph.errors import MachineLost, RunBroken
 from barograph.policy_service import ServiceClient, ServiceUnreachable, absent_machines, counts_since, throughput_now
 from barograph.series.run_record import Clock, Listener
 from scheduler_plugins.service.run_snapshot import RunSnapshot, TupleCounts
@@ -168,7 +168,8 @@ class RunMonitor:
         what: str,
         patience: Patience,
     ) -> Answer:
-        """Return the first answer that is not None. RunBroken on trouble, or after `limit_s` seconds without one."""
+        """Return the first answer that is not None. RunBroken on trouble, MachineLost where a machine is absent;
+        RunBroken after `limit_s` seconds without an answer."""
         begin_s = self.clock.now()
         while True:
             self.alarm()
@@ -186,7 +187,9 @@ class RunMonitor:
             trouble = find_trouble(state, expected, absent_for_s, patience)
             if trouble is not None:
                 self.symptom = trouble.symptom
-                raise RunBroken(f"{trouble.message}; {state.held}" if state.held else trouble.message)
+                # A supervisor that died is a machine's failure here, as it is before the first event and in a request.
+                kind = MachineLost if trouble.symptom == "absent" else RunBroken
+                raise kind(f"{trouble.message}; {state.held}" if state.held else trouble.message)
             if limit_s is not None and self.clock.now() - begin_s >= limit_s:
                 self.symptom = "time"
                 raise RunBroken(f"{what} within {limit_s:g} s; {_progress(state)}")

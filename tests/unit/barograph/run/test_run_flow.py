@@ -182,6 +182,13 @@ FAILURES: list[tuple[dict[str, Any], type[Exception], str, str, str]] = [
     ({**DEAD, "fallback": FALLBACK}, MachineLost, INFRASTRUCTURE, "warm_up", "m2 stopped answering"),
     ({"dead": ("m2",), "dies_after_s": 900}, MachineLost, INFRASTRUCTURE, "after", "m2 stopped answering"),
     (MISSED, MachineLost, INFRASTRUCTURE, "warm_up", "Nimbus did not know m2 for a while"),
+    (
+        {"missed": ("m2", 125.0, 400.0), "unsteady": True},
+        MachineLost,
+        INFRASTRUCTURE,
+        "after",
+        "has not seen m2 for 45",
+    ),
     ({"never_registers": True}, MachineLost, INFRASTRUCTURE, "join", "m5 did not register"),
     ({"unreachable_after_s": 20}, ServiceUnreachable, INFRASTRUCTURE, "warm_up", "does not answer"),
     ({"service_restarts_after_s": 30}, ServiceRestarted, INFRASTRUCTURE, "warm_up", "it was started anew"),
