@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barograph.errors import BarographError, ConfigurationError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+REMAINS = " (remains)"  # marks a machine whose start and removal failed both: the next start removes it, or the release
 
 
 class Ec2Testbed:
@@ -82,7 +84,7 @@ class Ec2Testbed:
             registry.hold(lease, [request.name for request in requests])
             return rental.start_first(requests)
         except BaseException:
-            self._after_failure(lease, lambda: self._remove(region, lease, rental.started))
+            self._is_cleaned_up(lease, lambda: self._remove(region, lease, rental.started))
             raise
 
     def release(self, lease: Lease) -> None:
@@ -99,7 +101,11 @@ class Ec2Testbed:
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `SupportsGrow.grow`: in the zone of the lease's machines."""
-        ec2, earlier_names = self._client_of(lease), registry.lease_machines(lease)
+        ec2 = self._client_of(lease)
+        if remains := [name for name in registry.lease_machines(lease) if name.endswith(REMAINS)]:
+            self._take_back(ec2, lease, [name.removesuffix(REMAINS) for name in remains])
+            registry.let_go(lease, remains)
+        earlier_names = registry.lease_machines(lease)
         names = [request.name for request in requests]
         registry.refuse_names_in_use(lease, names)
         rental = self._rental(ec2, lease, requests)
@@ -107,7 +113,9 @@ class Ec2Testbed:
             registry.hold(lease, [*earlier_names, *names])
             return rental.start_more(requests)
         except BaseException:
-            self._after_failure(lease, lambda: self._take_back(ec2, lease, names, rental.started))
+            if not self._is_cleaned_up(lease, lambda: self._take_back(ec2, lease, names, rental.started)):
+                with suppress(BarographError):  # a lease that ends needs no names
+                    registry.hold(lease, [*earlier_names, *(f"{name}{REMAINS}" for name in names)])
             raise
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
@@ -209,12 +217,14 @@ class Ec2Testbed:
         if registry.read(lease.lease_id) is not None:
             registry.let_go(lease, names)
 
-    def _after_failure(self, lease: Lease, clean_up: Callable[[], None]) -> None:
-        """Log an error of the cleanup instead of raising it: the failure itself matters more."""
+    def _is_cleaned_up(self, lease: Lease, clean_up: Callable[[], None]) -> bool:
+        """Clean up after a failure, which matters more: an error in here is logged. Return whether it succeeded."""
         try:
             clean_up()
         except BarographError as error:
             log.warning("lease %s: cleaning up failed, its release tries again: %s", lease.lease_id, error)
+            return False
+        return True
 
     def _ownerless(self) -> list[tuple[Region, str]]:
         regions, leases = dict.fromkeys((*aws.recorded_regions(), *self._roaming)), []

@@ -13,7 +13,7 @@ from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry
 from inventory.machines import Machine
 from tests.support.cloud.trouble import Refusal, Trouble
-from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, PACE, Site
+from tests.unit.inventory.ec2.conftest import M1, M2, M3, MASTER, PACE, Site
 
 HASTY = Ec2Timing(poll_s=0.05, relist_s=0.1, lag_s=0.5, ready_s=0.5, gone_s=30.0, recalled_s=0.0)
 
@@ -87,6 +87,22 @@ def test_what_was_just_made_is_waited_for_and_is_nobodys_wrong_option(site: Site
     site.cloud.expect(Trouble(refusals=(Refusal("RunInstances", "InvalidKeyPair.NotFound"),)))
     with pytest.raises(InfrastructureError, match=r"starting m2 .*InvalidKeyPair\.NotFound.*; start again"):
         site.testbed(timing=HASTY).grow(lease, [M2])
+
+
+def test_what_could_neither_start_nor_end_refuses_no_later_machine_of_its_name(site: Site) -> None:
+    """Else every later run of the series would fail, and the user's file would be blamed."""
+    testbed = site.testbed()
+    lease = site.take(testbed)
+    testbed.acquire(lease, [MASTER, M1])
+    full = Refusal("RunInstances", "InsufficientInstanceCapacity", after=1)
+    site.cloud.expect(Trouble(refusals=(full, Refusal("TerminateInstances", "UnauthorizedOperation", status=403))))
+    with pytest.raises(CapacityError):
+        testbed.grow(lease, [M2, M3])
+    assert registry.lease_machines(lease) == ("master", "m1", "m2 (remains)", "m3 (remains)")
+    assert len(site.cloud.left().instances) == 3
+    site.cloud.expect(Trouble())
+    assert [machine.name for machine in testbed.grow(lease, [M2, M3])] == ["m2", "m3"]
+    assert registry.lease_machines(lease) == ("master", "m1", "m2", "m3") and len(site.cloud.left().instances) == 4
 
 
 def test_this_box_is_let_in_from_the_address_that_it_has_now(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
