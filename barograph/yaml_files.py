@@ -17,14 +17,38 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import AliasChoices, BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 
 from barograph.errors import ExperimentError
+from topologies import yaml_text
 
 Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 KIND = "kind"
+
+
+def check_path(text: str) -> str:
+    path = Path(text)
+    try:
+        path = path.expanduser()
+    except RuntimeError as error:
+        raise ValueError("a path below the home of a user of this box") from error
+    if "\0" in text or any(len(part.encode()) > MOST_NAME_BYTES for part in path.parts):
+        raise ValueError(f"a path without the character 0, and of names of at most {MOST_NAME_BYTES} bytes")
+    return text
+
+
+MOST_NAME_BYTES = 255
+PathText = Annotated[Text, AfterValidator(check_path)]
 
 
 CLOSED = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -43,7 +67,7 @@ SHOWN_CHARACTERS = 200  # of a wrong value in a message
 def read_yaml(path: Path) -> Any:
     """Return the file's content as JSON data. ExperimentError where it is not YAML, too large, or not such data."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml_text.load(path.read_text(encoding="utf-8"))
         if _count(data, {}) > MOST_VALUES:
             raise ExperimentError(f"{path.name} has more than {MOST_VALUES} values, with those that its aliases repeat")
         problem = no_json(data)

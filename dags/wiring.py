@@ -165,8 +165,9 @@ def dags_of(names: Iterable[str], build: Callable[[str], DAG]) -> dict[str, DAG]
         try:
             dag = build(name)
             dags[dag.dag_id] = dag
-        except ExperimentError as error:
-            wrong.append(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other files are right
+            log.warning("no DAG of %s: %s", name, message_of(error))
+            wrong.append(message_of(error))
     if wrong and not dags:
         raise ExperimentError("; ".join(wrong))
     return dags

@@ -9,7 +9,6 @@ the Flux YAML. To add one, add a file there. Errors: topologies/errors.py.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any, Literal
 
 import yaml
 
-from topologies import public_records
+from topologies import public_records, yaml_text
 from topologies.errors import (
     BadOverride,
     BadParameter,
@@ -33,6 +32,7 @@ Scalar = str | int | float | bool
 
 PARAMETERS = "barograph.parameters"
 WORKERS = "topology.workers"
+_MOST_NUMBER, _MOST_TASKS, _MOST_WORKERS = 10**12, 1_000_000, 10_000
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _components(vertices: Sequence[Mapping[str, Any]], kind: Literal["spout", "b
 
 
 def _check_sizes(name: str, workers: Any, components: Sequence[ComponentSpec], refused: type[TopologyError]) -> None:
-    _check_size(f"topology {name}: workers", workers, refused)
+    _check_size(f"topology {name}: workers", workers, refused, _MOST_WORKERS)
     for component in components:
         where = f"topology {name}: component {component.name}"
         _check_size(f"{where}: executors", component.executors, refused)
@@ -113,9 +113,9 @@ def _check_sizes(name: str, workers: Any, components: Sequence[ComponentSpec], r
             )
 
 
-def _check_size(where: str, size: Any, refused: type[TopologyError]) -> None:
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise refused(f"{where}: {size!r} is not a whole number of 1 or more")
+def _check_size(where: str, size: Any, refused: type[TopologyError], most: int = _MOST_TASKS) -> None:
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= most:
+        raise refused(f"{where}: {size!r} is not a whole number from 1 to {most:,}")
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {"cost_model": ("none", "sleep", "busy"), "on_restart": ("catch_up", "skip")}
@@ -174,8 +174,8 @@ def _value_rule(key: str, value: Any, default: Scalar) -> str | None:
     if isinstance(default, int):
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         return None if is_whole and _is_in_range(key, value) else f"a whole number{_range_words(key)}"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return "a finite number"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_NUMBER:
+        return f"a number of at most {_MOST_NUMBER:g}"
     if key in _ABOVE_ZERO:
         return None if value > 0 else "above 0"
     if key in _RANGES:
@@ -184,7 +184,7 @@ def _value_rule(key: str, value: Any, default: Scalar) -> str | None:
 
 
 def _is_in_range(key: str, value: float) -> bool:
-    least, most = _RANGES.get(key, (-math.inf, math.inf))
+    least, most = _RANGES.get(key, (-_MOST_NUMBER, _MOST_NUMBER))
     return least <= value <= most
 
 
@@ -276,6 +276,11 @@ def read(name: str) -> TopologySpec:
     return topology_of_flux(name, _substituted(name, template, template["config"][PARAMETERS]))
 
 
+def settings(name: str) -> frozenset[str]:
+    """The keys of the template's `config`, with the shared ones. Raises UnknownTopology, BrokenTemplate."""
+    return frozenset(_template(name)["config"])
+
+
 def render(
     name: str,
     parameters: Mapping[str, Scalar] | None = None,
@@ -295,7 +300,7 @@ def render(
     topology_of_flux(name, flux, refused=BadOverride)
     public_records.check_sources(name, flux)
     flux["name"] = storm_name or flux["name"]
-    return yaml.safe_dump(flux, sort_keys=False, width=120)
+    return yaml_text.dump(flux)
 
 
 def _substituted(name: str, template: dict[str, Any], values: Mapping[str, Scalar]) -> dict[str, Any]:
@@ -335,7 +340,7 @@ def _template(name: str) -> dict[str, Any]:
 
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml_text.load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise BrokenTemplate(f"{path}: cannot be read: {error}") from error
     if not isinstance(content, dict):

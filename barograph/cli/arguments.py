@@ -11,6 +11,7 @@ import yaml
 
 from analysis.record.files import require_writable
 from barograph.errors import ExperimentError
+from topologies import yaml_text
 
 TESTBED = "local, simulated, ec2, emulab or existing, instead of the experiment's (docs/testbeds.md)"
 
@@ -115,7 +116,7 @@ def yaml_value(text: str) -> Any:
     """Return the value of KEY=VALUE as YAML reads it: numbers, words, lists. Raises ExperimentError for invalid
     YAML."""
     try:
-        return yaml.safe_load(text)
+        return yaml_text.load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
         raise ExperimentError(

@@ -22,7 +22,7 @@ from barograph.plan.experiment import FOREIGN, WHOLE_CLUSTER, Code, Experiment, 
 from barograph.plan.simulation import is_simulated
 from barograph.testbeds.checks import testbed_without_options
 from barograph.testbeds.costs import cost
-from barograph.yaml_files import Strict, Text, read_yaml, validated
+from barograph.yaml_files import PathText, Strict, Text, read_yaml, validated
 from inventory import TESTBEDS
 from inventory.testbed import SupportsPricing
 
@@ -128,10 +128,10 @@ class Side:
 
 class _Foreign(Strict):
     label: Annotated[str, StringConstraints(min_length=1, max_length=60, strip_whitespace=True)]
-    repository: Text | None = None
+    repository: PathText | None = None
     ref: Text | None = None
     build: list[Text] = Field(default_factory=list)
-    jar: Text
+    jar: PathText
     scheduler: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
     conf: Annotated[dict[str, Any], Field(default_factory=dict)]
     rebalance: bool = False

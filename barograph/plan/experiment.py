@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, TypeAdapter
 
 from barograph import ROOT
 from barograph.errors import ExperimentError
@@ -29,7 +29,7 @@ from barograph.plan.events.order import (
     topologies_at_start,
 )
 from barograph.plan.events.rates import Trace
-from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validated
+from barograph.yaml_files import CLOSED, Text, Word, check_path, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
 SIMULATED = "simulated"  # the testbed's name
@@ -74,8 +74,8 @@ class TestbedChoice:
 
     name: Word  # local, simulated, ec2, emulab, existing
     machine_type: Word  # a type of inventory/machine_types.yaml
-    scale: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0  # of the type's cores and memory, if emulated
-    bandwidth_mbit: Annotated[float, Field(strict=True, gt=0, le=100_000)] = 100.0  # of each machine
+    scale: Annotated[float, Field(strict=True, ge=0.01, le=1)] = 1.0  # of the type's cores and memory, if emulated
+    bandwidth_mbit: Annotated[float, Field(strict=True, ge=1, le=100_000, multiple_of=1)] = 100.0  # of each machine
     joining: Literal["ready", "booted"] = "ready"  # machines that join: up before the run, or started at the event
     options: Mapping[Word, Mapping[str, Any]] = field(default_factory=dict)  # by testbed; each knows its own
     __test__ = False  # pytest would collect it by its name
@@ -109,9 +109,9 @@ class Code:
 
     label: str = ""  # its name in reports; without it: the ref, or the jar's name
     commit: Annotated[str, Field(validation_alias=AliasChoices("ref", "commit"))] = ""  # a branch, a tag or a commit
-    repository: str = ""  # of another repository: its folder, or a URL for git
+    repository: Annotated[str, AfterValidator(check_path)] = ""  # of another repository: its folder, or a URL for git
     build: tuple[Text, ...] = ()  # a program and its arguments, run in a clone of the commit
-    jar: str = ""  # path in the checkout after the build; without ref and repository: the whole path of a file
+    jar: Annotated[str, AfterValidator(check_path)] = ""  # in the checkout after the build; without ref: of a file
     scheduler: str = ""  # the class in the jar that implements IScheduler
 
     def __post_init__(self) -> None:
@@ -199,7 +199,7 @@ class Experiment:
 
     __pydantic_config__ = CLOSED
     name: str  # family/name
-    title: str  # one line, for reports
+    title: Text  # one line, for reports
     topology: TopologyChoice | None = field(default=None, kw_only=True)  # what runs; or `topologies`
     topologies: Topologies = field(default=(), kw_only=True)  # of several: what runs
     testbed: TestbedChoice  # where it runs
@@ -209,7 +209,7 @@ class Experiment:
     durations: Durations  # how long it is watched
     repetitions: Annotated[int, Field(strict=True, ge=1, le=1000)]  # of each variant; one of each makes a block
     seed: Seed  # of the order of runs, of the sources' texts, of simulated speeds
-    lease_minutes: Annotated[float, Field(strict=True, gt=0, le=10_080)]  # then forgotten machines end
+    lease_minutes: Annotated[float, Field(strict=True, ge=1, le=10_080)]  # then forgotten machines end
     claims: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")], ...] = ()  # that it tests, by id
 
     def every_topology(self) -> tuple[TopologyChoice, ...]:
@@ -360,6 +360,8 @@ def _inconsistencies(experiment: Experiment) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         errors.append(f"variants has {', '.join(twice)} twice; give each variant a name of its own")
+    if twice := sorted({claim for claim in experiment.claims if experiment.claims.count(claim) > 1}):
+        errors.append(f"claims has {', '.join(twice)} twice; give each claim once")
     errors += _wait_errors(experiment)
     return errors + [error for variant in experiment.variants if variant.code for error in _code_errors(variant)]
 

@@ -4,6 +4,7 @@ before anything is started.
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from barograph.errors import ExperimentError, blame_of
 from barograph.plan.events.order import topologies_after, working_machines_after
 from barograph.plan.events.rates import RateEvent
 from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice, TopologyChoice
-from barograph.plan.simulation import complaints, is_simulated
+from barograph.plan.simulation import OWN_SETTINGS, complaints, is_simulated
 from inventory import TESTBEDS, machines
 from inventory.leases import registry
 from inventory.machines import MachineRequest
@@ -39,8 +40,10 @@ def testbed_of(choice: TestbedChoice) -> Testbed:
         raise ExperimentError(f"testbed.name is {choice.name!r}; known: {', '.join(TESTBEDS)}")
     if unknown := sorted(set(choice.options) - set(TESTBEDS)):
         raise ExperimentError(f"testbed.options has {', '.join(unknown)}; known testbeds: {', '.join(TESTBEDS)}")
-    options = json.dumps(choice.options.get(choice.name, {}), sort_keys=True)
-    return _cached_testbed(choice.name, options, registry.state_dir())
+    # Those of others are read too: a mistyped key would make another series, and show when a form chooses that testbed.
+    options = {choice.name: {}, **choice.options}
+    testbeds = {n: _cached_testbed(n, json.dumps(o, sort_keys=True), registry.state_dir()) for n, o in options.items()}
+    return testbeds[choice.name]
 
 
 def place_of(choice: TestbedChoice) -> Place:
@@ -72,7 +75,7 @@ def _cached_testbed(name: str, options: str, _state: Path) -> Testbed:
 def check(experiment: Experiment) -> None:
     """Raise ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
     errors = _topology(experiment)
-    of_topologies = () if errors else (_isolation, _courses)  # they read what is rendered
+    of_topologies = () if errors else (_isolation, _courses, _settings)  # they read what is rendered
     for test in (_policies, _claims, _slots, _faults, _booting, *of_topologies, complaints):
         errors += test(experiment)
     if errors:
@@ -148,6 +151,11 @@ def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
     if not is_number or not 1 <= window_s <= LONGEST_WINDOW_S:
         allowed = f"allowed: a number from 1 to {LONGEST_WINDOW_S}; change it, or leave it out"
         problems.append(f"overrides.config: {WINDOW_SETTING} is {json.dumps(window_s, default=str)}; {allowed}")
+    problems += [
+        f"overrides.config: {key} is unknown; ours are {work.TRAFFIC}, {WINDOW_SETTING}"
+        for key in (config if isinstance(config, Mapping) else ())
+        if key.startswith(OWN_SETTINGS) and key not in (work.TRAFFIC, WINDOW_SETTING, catalogue.PARAMETERS)
+    ]
     if problems:
         return [f"topology {chosen.name}: {problem}" for problem in problems]
     return _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides))
@@ -280,6 +288,25 @@ def _courses(experiment: Experiment) -> Iterator[str]:
             if isinstance(window_s, int | float) and window_s > most_s:
                 allowed = f"allowed {when}: at most {most_s:g}, because {why}"
                 yield f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {allowed}"
+
+
+def _settings(experiment: Experiment) -> Iterator[str]:
+    """Check that Storm, ours or the topology's file has each setting: variants that differ only in a mistyped one would
+    be alike. Storm's are known as soon as its home is built; the simulator checks by itself."""
+    from inventory.local.rootfs import cache_dir
+    from playbooks.storm_home.assemble import storm_settings
+    from topologies import catalogue
+
+    known = frozenset() if is_simulated(experiment) else storm_settings(cache_dir())
+    choices = [each for variant in experiment.variants for each in experiment.topologies_of(variant)] if known else []
+    for name, file, key in dict.fromkeys(
+        (each.name, each.file, key) for each in choices for key in each.overrides.get("config", {})
+    ):
+        if key not in known | catalogue.settings(file) and not key.startswith(OWN_SETTINGS):
+            close = difflib.get_close_matches(key, known, n=1)
+            advice = f"did you mean {close[0]}?" if close else "if a component reads it, give it a default there"
+            place = f"topologies/flux/{file}.yaml"
+            yield f"topology {name}: overrides.config: {key} is no setting of Storm, and none of {place}; {advice}"
 
 
 def _can_boot(testbed: Testbed) -> bool:

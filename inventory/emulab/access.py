@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
+from barograph.yaml_files import PathText
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineType
@@ -40,11 +41,11 @@ class EmulabOptions(TestbedOptions):
 
     user: Word = Field(description="your user name on Emulab; machines are reached as this user")
     project: Project = Field(description="the Emulab project that the experiment belongs to")
-    ssh_key: str = Field(description="path of your private key, whose public half Emulab has")
-    known_hosts: str | None = None  # a file with the machines' host keys; else ops_host scans them
+    ssh_key: PathText = Field(description="path of your private key, whose public half Emulab has")
+    known_hosts: PathText | None = None  # a file with the machines' host keys; else ops_host scans them
     ops_host: Host | None = None
     ops_port: Port = 22
-    ops_known_hosts: str = "~/.ssh/known_hosts"  # must know ops_host before the first connection
+    ops_known_hosts: PathText = "~/.ssh/known_hosts"  # must know ops_host before the first connection
     longest_hours: Annotated[int, Field(gt=0, le=24 * 14)] = 24
     ready_minutes: Annotated[float, Field(gt=0, le=24 * 60)] = 45.0
 
@@ -92,22 +93,26 @@ def read_emulab_options(options: Mapping[str, object]) -> PortalOptions | Classi
         raise ConfigurationError(
             f"{place}.access is {access!r}; allowed are {', '.join(ACCESS_MODELS)} (docs/testbeds.md)"
         )
-    result = read_options(ACCESS_MODELS[access], NAME, options)
+    return read_options(ACCESS_MODELS[access], NAME, options)
+
+
+def require_files(options: EmulabOptions) -> None:
+    """Raise ConfigurationError where a file that the options name is not there."""
+    place = f"testbed.options.{NAME}"
     for field in ("ssh_key", "known_hosts"):
-        value = getattr(result, field)
+        value = getattr(options, field)
         if value is not None and not expand_path(value).is_file():
             raise ConfigurationError(f"{place}.{field} is {value!r}: there is no such file; name one")
-    if result.ops_host and not expand_path(result.ops_known_hosts).is_file():
+    if options.ops_host and not expand_path(options.ops_known_hosts).is_file():
         raise ConfigurationError(
-            f"{place}.ops_known_hosts is {result.ops_known_hosts!r}: there is no such file; log in to "
-            f"{result.ops_host} once and compare its key with the one that Emulab publishes"
+            f"{place}.ops_known_hosts is {options.ops_known_hosts!r}: there is no such file; log in to "
+            f"{options.ops_host} once and compare its key with the one that Emulab publishes"
         )
-    if not (result.ops_host or result.known_hosts):
+    if not (options.ops_host or options.known_hosts):
         raise ConfigurationError(
             f"{place} has neither ops_host nor known_hosts: the machines' host keys would be unknown; "
             "set ops_host (they are asked for through it) or known_hosts (a file that has them)"
         )
-    return result
 
 
 def expand_path(path: str) -> Path:

@@ -27,6 +27,7 @@ from inventory.emulab.access import (
     login_on_nodes,
     ops_account,
     read_emulab_options,
+    require_files,
 )  # fmt: skip
 from inventory.emulab.classic import Classic
 from inventory.emulab.portal import Portal
@@ -205,8 +206,9 @@ class EmulabTestbed:
         return Classic(account, site["project"], self._timing)
 
     def _needed(self) -> Access:
-        if self._access is None:
+        if self._access is None or self._options is None:
             raise ConfigurationError("testbed.options.emulab is missing; it says how to reach it (docs/testbeds.md)")
+        require_files(self._options)
         return self._access
 
 

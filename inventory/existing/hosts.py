@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from barograph.errors import ConfigurationError
+from barograph.yaml_files import PathText
 from inventory.files import replace_file
 from inventory.leases import registry
 from inventory.machines import Machine, MachineType
@@ -29,13 +30,13 @@ Word = Annotated[str, Field(min_length=1)]
 class ExistingOptions(TestbedOptions):
     """`testbed.options.existing`."""
 
-    inventory: Word = Field(
+    inventory: PathText = Field(
         description="give the path of an Ansible inventory file (INI or YAML) that lists the machines"
     )
     group: Word = "all"  # the machines of this group, in the file's order
     master: Word | None = None  # the master's name; None: the first of group `master`, else the first
-    ssh_key: Word | None = None  # for machines without ansible_ssh_private_key_file; None: the user's first own key
-    known_hosts: Word = "~/.ssh/known_hosts"
+    ssh_key: PathText | None = None  # for machines without ansible_ssh_private_key_file; None: the user's first own key
+    known_hosts: PathText = "~/.ssh/known_hosts"
 
 
 LIMIT_S = 300.0  # a dynamic inventory may ask others

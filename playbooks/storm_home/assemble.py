@@ -16,9 +16,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -120,6 +122,18 @@ def storm_version() -> str:
     version = ET.parse(POM).findtext(".//{*}properties/{*}storm.version")
     assert version, f"{POM} names no storm.version"
     return version
+
+
+def storm_settings(cache: Path) -> frozenset[str]:
+    """Return the keys of Storm's configuration, the constants of its class Config; empty before the home is there."""
+    jar = next(cache.glob(f"storm-home-*/lib/storm-client-{storm_version()}.jar"), None)
+    if jar is None:
+        return frozenset()
+    with zipfile.ZipFile(jar) as archive:
+        content = archive.read("org/apache/storm/Config.class")
+    # A text is a 1, its length in two bytes, and itself.
+    texts = re.finditer(rb"\x01(?=(..)((?:[a-z0-9_-]+\.)+[a-z0-9_-]+))", content, re.DOTALL)
+    return frozenset(text[2].decode() for text in texts if len(text[2]) == int.from_bytes(text[1]))
 
 
 def fingerprint(files: Sequence[Path], *words: str) -> str:

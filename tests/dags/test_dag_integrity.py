@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from barograph.airflow_environment import pools, settings
+from barograph.errors import ExperimentError
 from barograph.nights import suite as suites
 from barograph.plan.durations import longest_run_s, step_limit
 from barograph.plan.experiment import load, names
@@ -92,6 +94,19 @@ def test_every_experiment_has_a_dag(wired: dict[str, Any]) -> None:
         "reaper",
     ]
     assert wired["globals"] == sorted(name.replace("/", "_") for name in names())
+
+
+def test_whatever_one_file_breaks_the_others_have_dags() -> None:
+    from dags.wiring import dags_of
+
+    def build(name: str) -> Any:
+        if name == "broken":
+            raise OverflowError("int too large")
+        return SimpleNamespace(dag_id=name)
+
+    assert list(dags_of(["broken", "star"], build)) == ["star"]
+    with pytest.raises(ExperimentError, match="OverflowError: int too large"):
+        dags_of(["broken"], build)
 
 
 def test_who_asks_for_one_dag_gets_that_alone(tmp_path: Path) -> None:

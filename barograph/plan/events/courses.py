@@ -1,5 +1,5 @@
 """Courses of the input rate, from the seconds since their zero to the factor of the submitted rate, in steps; and the
-file of a trace, two columns of seconds and numbers, the first ascending, read row by row.
+file of a trace, columns of ascending times and of numbers, read row by row.
 
 A step has the mean of the course over its time, so that as many tuples fall due as by the course itself. Steps are
 generated one by one: a course may be days long.
@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import count
 from math import cos, tau
@@ -85,20 +86,30 @@ class UnfitTrace(ValueError):
 
 
 @dataclass(frozen=True)
+class TraceForm:
+    """Where times and numbers stand in the file. `columns`: their names or numbers from 1 on; with `period_s` there are
+    no times."""
+
+    columns: tuple[str | int, ...] | None = None
+    unit_s: float | None = None
+    period_s: float | None = None
+
+
+@dataclass(frozen=True)
 class TraceFacts:
     sha256: str
     length_s: float  # of the trace itself
 
 
-def rows_of(path: Path, scale: float = 1.0) -> Iterator[tuple[float, float]]:
-    """Yield seconds since the first row, and the number times `scale`; a header line is skipped."""
+def rows_of(path: Path, scale: float = 1.0, form: TraceForm = TraceForm()) -> Iterator[tuple[float, float]]:
+    """Yield seconds since the first row, and the number times `scale`."""
     begin_s: float | None = None
-    for _, seconds, number in _rows(path):
+    for _, seconds, number in _rows(path, form):
         begin_s = seconds if begin_s is None else begin_s
         yield seconds - begin_s, number * scale
 
 
-def facts_of(path: Path, scale: float, longest_gap_s: float) -> TraceFacts:
+def facts_of(path: Path, scale: float, longest_gap_s: float, form: TraceForm = TraceForm()) -> TraceFacts:
     """Return the facts. Raises UnfitTrace where the file is not a trace, or its factors or gaps are not allowed."""
     try:
         stat = path.stat()
@@ -108,13 +119,13 @@ def facts_of(path: Path, scale: float, longest_gap_s: float) -> TraceFacts:
         raise UnfitTrace("it is no regular file; give a CSV file of seconds and factors")
     if stat.st_size > MOST_BYTES:
         raise UnfitTrace(f"it has {stat.st_size} bytes; allowed: at most {MOST_BYTES}; join some of its lines")
-    return _facts_of(path, scale, longest_gap_s, (stat.st_mtime_ns, stat.st_size))
+    return _facts_of(path, scale, longest_gap_s, form, (stat.st_mtime_ns, stat.st_size))
 
 
 @lru_cache(maxsize=256)  # experiments are read again and again, and a trace may be long
-def _facts_of(path: Path, scale: float, longest_gap_s: float, _stamp: tuple[int, int]) -> TraceFacts:
+def _facts_of(path: Path, scale: float, longest_gap_s: float, form: TraceForm, _stamp: tuple[int, int]) -> TraceFacts:
     first_s = last_s = None
-    for line, seconds, number in _rows(path):
+    for line, seconds, number in _rows(path, form):
         factor = number * scale
         if factor != 0 and not LEAST_FACTOR <= factor <= MOST_FACTOR:
             raise UnfitTrace(
@@ -139,25 +150,59 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _rows(path: Path) -> Iterator[tuple[int, float, float]]:
-    """Yield line, seconds and number of each row."""
+def _rows(path: Path, form: TraceForm) -> Iterator[tuple[int, float, float]]:
+    """Yield line, seconds and number of each row; comments and empty lines are skipped, and a header line."""
+    wanted = ("factor",) if form.period_s is not None else ("seconds", "factor")
+    allowed = f"finite numbers, `{','.join(wanted)}`, or a time as 2026-11-28T21:00"
+    places: list[int] | None = None
+    width, rows = 0, 0
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             for row in reader:
-                if not row or (reader.line_num == 1 and not any(map(_is_number, row))):
+                if not any(cell.strip() for cell in row) or row[0].lstrip().startswith("#"):
                     continue
                 if reader.line_num > MOST_ROWS:
                     raise UnfitTrace(f"it has more than {MOST_ROWS} lines; join some of them")
-                if len(row) != 2 or not all(map(_is_number, row)):
+                if places is None:
+                    header = [] if any(map(_is_number, row)) else [cell.strip() for cell in row]
+                    places, width = _places(form, header, len(wanted)), len(row) if form.columns else len(wanted)
+                    if header:
+                        continue
+                cells = [row[place].strip() for place in places if place < len(row)]
+                seconds = rows * form.period_s if form.period_s is not None else _seconds(cells[0], form.unit_s or 1.0)
+                if len(row) != width or len(cells) != len(wanted) or seconds is None or not _is_number(cells[-1]):
                     text = ",".join(row)[:80]
-                    raise UnfitTrace(
-                        f"line {reader.line_num} is {text!r}; allowed: two finite numbers, `seconds,factor`"
-                    )
-                yield reader.line_num, float(row[0]), float(row[1])
+                    hint = "" if form.columns or len(row) == width else "; `columns` says which of several are meant"
+                    raise UnfitTrace(f"line {reader.line_num} is {text!r}; allowed: {allowed}{hint}")
+                rows += 1
+                yield reader.line_num, seconds, float(cells[-1])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UnfitTrace(f"it cannot be read ({reason}); give a CSV file of seconds and factors") from error
+
+
+def _places(form: TraceForm, header: list[str], number: int) -> list[int]:
+    if form.columns is None:
+        return list(range(number))
+    if len(form.columns) != number:
+        columns = "one, of the numbers" if number == 1 else "two, of the times and of the numbers"
+        raise UnfitTrace(f"columns has {len(form.columns)}; allowed: {columns}")
+    if unknown := [each for each in form.columns if isinstance(each, str) and each not in header]:
+        names = f"its columns are {', '.join(header)}" if header else "it has no line of names; give numbers from 1 on"
+        raise UnfitTrace(f"columns has {unknown[0]!r}; {names}")
+    return [header.index(each) if isinstance(each, str) else each - 1 for each in form.columns]
+
+
+def _seconds(text: str, unit_s: float) -> float | None:
+    """Return a number of units, or a date and time of ISO 8601 (without a zone: of UTC), in seconds."""
+    if _is_number(text):
+        return float(text) * unit_s
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _is_number(text: str) -> bool:

@@ -24,10 +24,12 @@ from barograph.plan.events.kind import (
     Seconds,
     how_long,
 )
-from barograph.yaml_files import Text, Word
+from barograph.yaml_files import PathText, Text, Word
 from scheduler_plugins.service.emission_records import LEAST_FACTOR, MOST_FACTOR
 
 Factor = Annotated[float, Field(strict=True, ge=LEAST_FACTOR, le=MOST_FACTOR)]
+Column = Text | Annotated[int, Field(strict=True, ge=1)]
+Length = Annotated[float, Field(strict=True, gt=0, le=LONGEST_S)]
 Period = Annotated[float, Field(strict=True, ge=2 * courses.STEP_S, le=LONGEST_S)]
 BEGIN_S = 10.0  # until the zero of a course, at most: workers hear of it before
 
@@ -155,15 +157,22 @@ class Sine(RateEvent):
 class Trace(RateEvent):
     """The input rate follows a file: each row's number holds until the next row."""
 
-    file: Text  # CSV of seconds and numbers; absolute, or from the experiment's file on
+    file: PathText  # CSV of times and numbers; absolute, or from the experiment's file on
     compression: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1.0  # seconds of it that pass in one second
     scale: Annotated[float, Field(strict=True, gt=0)] = 1.0  # times its numbers: 1 is the submitted rate
+    columns: Annotated[tuple[Column, ...], Field(max_length=2)] | None = None  # times and numbers; names or 1, 2, …
+    unit_s: Length | None = None  # of its times, such as 60; without it: 1; dates as 2026-11-28T21:00 need none
+    period_s: Length | None = None  # between rows of a file without times
     for_s: Seconds | None = None  # without it: until its end; its last rate stays
     longest_gap_s: Annotated[float, Field(strict=True, gt=0)] = 3600.0  # between two of its rows
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""  # of the file; without it: as it is now
     kind: Literal["trace"] = "trace"
 
-    not_in_line: ClassVar[tuple[str, ...]] = ("at", "kind", "longest_gap_s")
+    not_in_line: ClassVar[tuple[str, ...]] = ("at", "kind", "longest_gap_s", "columns", "unit_s", "period_s")
+
+    @property
+    def form(self) -> courses.TraceForm:
+        return courses.TraceForm(self.columns, self.unit_s, self.period_s)
 
     def words(self) -> str:
         faster = "" if self.compression == 1 else f" {self.compression:g} times as fast,"
@@ -181,7 +190,7 @@ class Trace(RateEvent):
         path_text = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
         field = f"events.{place}"
         try:
-            facts = courses.facts_of(path, self.scale, self.longest_gap_s)
+            facts = courses.facts_of(path, self.scale, self.longest_gap_s, self.form)
         except courses.UnfitTrace as error:
             return self, [f"{field}.file is {self.file!r}: {error}"]
         length_s, errors = facts.length_s / self.compression, []
@@ -198,4 +207,4 @@ class Trace(RateEvent):
 
     def course(self, run: RunActions) -> courses.Course:
         path = run.trace_file(self.sha256)
-        return lambda _before: courses.trace(courses.rows_of(path, self.scale), self.compression, self.for_s)
+        return lambda _before: courses.trace(courses.rows_of(path, self.scale, self.form), self.compression, self.for_s)

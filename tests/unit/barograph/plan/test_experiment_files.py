@@ -14,7 +14,7 @@ from analysis.claims.rows import BLOCKS_OF_A_VERDICT
 from analysis.claims.statements import load_claims
 from analysis.metrics.definitions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
-from barograph.errors import CapacityError, ExperimentError
+from barograph.errors import CapacityError, ConfigurationError, ExperimentError
 from barograph.plan.blocks import digest, plan_runs
 from barograph.plan.experiment import (
     DURATION_NAMES,
@@ -259,6 +259,21 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     ),
     (scale_out_and(LATER, wait_s=20), ["variants.even_rebalance.parameters.wait_s is 20; allowed: below events.1.at"]),
     (put("claims", value=["star"]), ["claims.0 is 'star'"]),
+    (put("claims", value=["S01", "S01"]), ["claims has S01 twice; give each claim once"]),
+    (put("title", value=""), ["title is ''"]),
+    (put("lease_minutes", value=0.01), ["lease_minutes is 0.01", "greater than or equal to 1"]),
+    (put("testbed", "bandwidth_mbit", value=0.4), ["testbed.bandwidth_mbit is 0.4", "multiple of 1"]),
+    (put("testbed", "bandwidth_mbit", value=10**400), ["testbed.bandwidth_mbit is 1000"]),
+    (put("testbed", "scale", value=0.0001), ["testbed.scale is 0.0001", "greater than or equal to 0.01"]),
+    (
+        put("events", 0, value={"kind": "trace", "at": "steady", "file": "a\0b"}),
+        ["events.0.file is 'a\\x00b'", "a path"],
+    ),
+    (put("events", 0, value={"kind": "trace", "at": "steady", "file": "~nouser/x"}), ["events.0.file is '~nouser/x'"]),
+    (
+        put("events", 0, value={"kind": "trace", "at": "steady", "file": "a" * 256}),
+        ["events.0.file is 'aaa", "names of"],
+    ),
 ]
 
 
@@ -433,6 +448,11 @@ def test_what_a_variant_says_of_its_topology_lies_over_the_experiments() -> None
         ("- a\n- b\n", "holds list"),
         ("", "holds NoneType"),
         ("title: !!python/object/apply:os.getcwd []\n", "is not YAML"),
+        ("seed: 1\na: {seed: 2}\nseed: 3\n", r"key 'seed' stands twice, first.*line 1.*again.*line 3"),
+        ("variants:\n- {parameters: {rebalance: true, rebalance: false}}\n", "key 'rebalance' stands twice"),
+        ("seed: 0100\n", r"0100 means 64 \(base 8 or 60\); write a number of base 10, or text in quotes.*line 1"),
+        ("horizon_s: 6:10\n", "6:10 means 370"),
+        ("horizon_s: 6:10.5\n", "6:10.5 means 370.5"),
     ],
 )
 def test_a_file_that_is_no_mapping(text: str, said: str, tmp_path: Path) -> None:
@@ -441,6 +461,36 @@ def test_a_file_that_is_no_mapping(text: str, said: str, tmp_path: Path) -> None
     (family / "broken.yaml").write_text(text)
     with pytest.raises(ExperimentError, match=said):
         load("mine/broken", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("topology", "overrides"), {"config": {"topology.max.spout.pendng": 5}},
+         r"topology.max.spout.pendng is no setting of Storm, and none of topologies/flux/star.yaml; did you mean"
+         r" topology.max.spout.pending\?"),
+        (("variants", 0, "topology"), {"overrides": {"config": {"mine.key": 5}}}, "mine.key is no setting of S"),
+        (("topology", "overrides"), {"config": {"barograph.trafic": True}}, "barograph.trafic is unknown; ours are"),
+        (("topology", "overrides"), {"config": {"topology.max.spout.pending": 5}}, None),
+        (("testbed", "options"), {"simulated": {"nonsense": 1}}, r"testbed.options.simulated.nonsense is not known"),
+        (("testbed", "options"), {"simulated": {"look_s": 10}}, None),
+        (("topology", "parameters"), {"rate_per_s": 10**400}, "rate_per_s: 1000.* is not a number of at most 1e"),
+        (("topology", "parameters"), {"rate_per_s": 1e300}, r"rate_per_s: 1e\+300 is not a number of at most 1e"),
+        (("topology", "overrides"), {"workers": 1_000_000}, "workers: 1000000 is not a whole number from 1 to 10,000"),
+    ],
+)  # fmt: skip
+def test_a_value_without_an_effect_or_beyond_any_cluster(
+    place: tuple[str | int, ...], value: object, message: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storm = frozenset({"topology.max.spout.pending", "topology.workers"})
+    monkeypatch.setattr("playbooks.storm_home.assemble.storm_settings", lambda _cache: storm)
+    data = star()
+    put(*place, value=value)(data)
+    if message is None:
+        check_on_fakes(data)
+        return
+    with pytest.raises(ConfigurationError, match=message):
+        check_on_fakes(data)
 
 
 def test_a_subset_of_the_variants() -> None:

@@ -24,7 +24,7 @@ def test_every_key_has_a_meaning() -> None:
 def test_a_key_has_its_limits_and_its_default() -> None:
     _, rows = keys.key_tables()["testbed"]
     by_name = {row.key: row for row in rows}
-    assert by_name["scale"].type == "number, above 0, at most 1" and by_name["scale"].default == "1.0"
+    assert by_name["scale"].type == "number, at least 0.01, at most 1" and by_name["scale"].default == "1.0"
     assert by_name["joining"].type == "ready or booted" and by_name["joining"].default == "ready"
     assert by_name["name"].default == "required" and by_name["options"].default == ""
 

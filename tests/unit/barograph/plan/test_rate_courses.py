@@ -118,8 +118,15 @@ def test_a_course_that_cannot_be_is_refused(event: dict[str, Any], said: str, tm
         ("0,1\n1,-2\n", {}, r"line 2 is -2 times the submitted rate; allowed: 0, or 1e-06 to 1000"),
         ("0,1\n1,1e-7\n", {}, "line 2 is 1e-07 times"),
         ("0,100\n1,2000\n", {}, "line 2 is 2000 times the submitted rate.*`scale` makes"),
-        ("0,1\n1,nan\n", {}, "line 2 is '1,nan'; allowed: two finite numbers"),
+        ("0,1\n1,nan\n", {}, "line 2 is '1,nan'; allowed: finite numbers, `seconds,factor`"),
         ("0,1\n1,2,3\n", {}, "line 2 is '1,2,3'"),
+        ("t,a,b\n0,1,2\n", {}, "line 2 is '0,1,2'.*`columns` says which of several are meant"),
+        ("t,a,b\n0,1,2\n", {"columns": ["t", "c"]}, "columns has 'c'; its columns are t, a, b"),
+        ("0,1,2\n1,1,2\n", {"columns": ["t", 2]}, "columns has 't'; it has no line of names; give numbers from 1"),
+        ("0,1,2\n1,1,2\n", {"columns": [1, 4]}, "line 1 is '0,1,2'"),
+        ("0,1\n1,2\n", {"columns": [1]}, "columns has 1; allowed: two, of the times and of the numbers"),
+        ("0,1\n1,2\n", {"columns": [0, 1]}, r"columns.0 is 0"),
+        ("noon,1\nlate,2\n", {}, "line 1 is 'noon,1'; allowed: .* or a time as 2026-11-28T21:00"),
         ("0,1\n1,2\n", {"for_s": 2.0}, r"for_s is 2; allowed: at most 1, the length of day.csv"),
         ("0,1\n400,2\n", {"for_s": 375.0}, r"for_s is 375; allowed: at most 370: it would not be over when the run is"),
         ("0,1\n400,2\n", {}, r"'day.csv', which lasts 400 s with compression 1; allowed: at most 370: .*give for_s"),
@@ -139,6 +146,28 @@ def test_a_trace_may_be_at_zero_and_its_numbers_may_be_of_anything(tmp_path: Pat
     (event,) = given.events
     assert isinstance(event, Trace) and event.file == str(tmp_path / "day.csv")
     assert list(rows_of(tmp_path / "day.csv", event.scale)) == [(0.0, 1.0), (60.0, 0.0), (120.0, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("content", "more"),
+    [
+        ("\ufeffseconds,factor\n0,1\n60,2\n\n", {}),
+        ("# published 2026\n0, 1\n# noon\n60, 2\n , \n", {}),
+        ("host,time,load\na,0,1\na,60,2\n", {"columns": ["time", "load"]}),
+        ("a,0,1\na,60,2\n", {"columns": [2, 3]}),
+        ("load,minute\n1,0\n2,1\n", {"columns": ["load", "minute"][::-1], "unit_s": 60}),
+        ("2026-11-28T21:00,1\n2026-11-28T21:01,2\n", {}),
+        ("time,load\n2026-11-28 21:00:00+01:00,1\n2026-11-28T20:01:00Z,2\n", {}),
+        ("load\n1\n2\n", {"period_s": 60}),
+        ("a,1\na,2\n", {"period_s": 60, "columns": [2]}),
+    ],
+)  # fmt: skip
+def test_a_trace_as_people_publish_it(content: str, more: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text(content)
+    given = experiment(tmp_path, {"kind": "trace", "file": "day.csv"} | more)
+    (event,) = given.events
+    assert isinstance(event, Trace) and from_data(given.as_data()) == given
+    assert list(rows_of(tmp_path / "day.csv", form=event.form)) == [(0.0, 1.0), (60.0, 2.0)]
 
 
 def test_what_a_trace_says_is_a_part_of_the_request_and_where_it_lies_is_not(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def star(**changes: Any) -> Experiment:
     data["topology"] = {
         "name": "star",
         "parameters": {"rate_per_s": 100.0},
-        "overrides": {"workers": 8, "tasks": {"centre": 6}, "config": {"topology.a": 1, "topology.b": 2}},
+        "overrides": {"workers": 8, "tasks": {"centre": 6}, "config": {"topology.priority": 1, "topology.debug": 2}},
     }
     if changes:
         data["variants"][1]["topology"] = changes
@@ -61,11 +61,11 @@ def submitted(experiment: Experiment, variant: int, tmp_path: Path, monkeypatch:
 def test_it_is_laid_over_the_experiments_key_by_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = star(
         parameters={"ms_per_character": 0.3},
-        overrides={"workers": 9, "tasks": {"sink_1": 5}, "config": {"topology.b": 3}},
+        overrides={"workers": 9, "tasks": {"sink_1": 5}, "config": {"topology.debug": 3}},
     )
     check(experiment)
     common, own = (submitted(experiment, n, tmp_path, monkeypatch) for n in (0, 1))
-    keys = ("topology.workers", "topology.a", "topology.b")
+    keys = ("topology.workers", "topology.priority", "topology.debug")
     assert [common["config"][key] for key in keys] == [8, 1, 2]
     assert [own["config"][key] for key in keys] == [9, 1, 3]
     parameters = [flux["config"]["barograph.parameters"] for flux in (common, own)]
@@ -121,10 +121,10 @@ def test_nights_compare_what_ran_on_the_same_topologies() -> None:
 
 
 def test_it_is_on_record_with_the_run_and_in_the_table_of_runs() -> None:
-    common, own = star(overrides={"config": {"topology.b": 3}}).variants
+    common, own = star(overrides={"config": {"topology.debug": 3}}).variants
     records = [{"variant": as_data(variant)} for variant in (common, own)]
     assert [json.loads(run_row("r", record)["topology_changes"]) for record in records] == [
-        {}, {"parameters": {}, "overrides": {"config": {"topology.b": 3}}},
+        {}, {"parameters": {}, "overrides": {"config": {"topology.debug": 3}}},
     ]  # fmt: skip
 
 

@@ -107,7 +107,7 @@ def test_a_profile_that_is_not_listed_is_tried_and_told(there: World) -> None:
 )
 def test_a_wrong_option_is_named(there: World, field: str, value: object, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        there.testbed(**{field: value})
+        there.testbed(**{field: value}).check(WANTED)
 
 
 def test_a_portal_that_does_not_answer(there: World) -> None:
