@@ -1,5 +1,6 @@
 """A lease's machines as an Ansible inventory file."""
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from inventory.files import replace_file
 from inventory.machines import Machine
 
 GROUPS = ("master", "workers", "joining")
+LONGEST_SOCKET = 107  # bytes of a socket's path
+SSH_SUFFIX = 17  # that ssh appends while it makes one
 PYTHON = "/usr/bin/python3"
 
 
@@ -36,6 +39,8 @@ def write_ansible_inventory(machines: Sequence[Machine], groups: Mapping[str, Se
 
 
 def _host_vars(machine: Machine) -> dict[str, object]:
+    # The control sockets live beside the lease's key and go with it. %C is a hash of 40 characters.
+    sockets = machine.known_hosts.parent / "cm-%C"
     ssh_options = {
         "UserKnownHostsFile": machine.known_hosts,
         "GlobalKnownHostsFile": "/dev/null",
@@ -43,8 +48,8 @@ def _host_vars(machine: Machine) -> dict[str, object]:
         "IdentitiesOnly": "yes",
         "ControlMaster": "auto",
         "ControlPersist": "60s",
-        # The control sockets live beside the lease's key and go with it. %C is a hash: socket paths are short.
-        "ControlPath": machine.known_hosts.parent / "cm-%C",
+        # Below a longer folder every task has a connection of its own: slower, but the machines are reached.
+        "ControlPath": sockets if len(os.fsencode(sockets)) - 2 + 40 + SSH_SUFFIX <= LONGEST_SOCKET else "none",
     }
     words = [word for key, value in ssh_options.items() for word in ("-o", f"{key}={value}")]
     return {

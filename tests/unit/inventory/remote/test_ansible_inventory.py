@@ -43,6 +43,17 @@ def test_ssh_checks_the_host_key_and_keeps_the_connection(tmp_path: Path) -> Non
         assert option in arguments
 
 
+@pytest.mark.parametrize(("length", "shares"), [(46, True), (47, False)])
+def test_a_socket_below_a_long_folder_is_not_made(length: int, shares: bool, tmp_path: Path) -> None:
+    """ssh makes `<folder>/cm-<40 digits>.<16 letters>`, and a socket's path has at most 107 bytes."""
+    keys = Path("/" + "k" * (length - 1))
+    path = write_ansible_inventory(
+        [replace(MACHINES[0], known_hosts=keys / "known_hosts")], {}, tmp_path / "hosts.yaml"
+    )
+    arguments = yaml.safe_load(path.read_text())["all"]["hosts"]["master"]["ansible_ssh_common_args"].split()
+    assert ("ControlPath=none" not in arguments) == shares == (length + len("/cm-") + 40 + 17 <= 107)
+
+
 def test_strangers_and_unknown_groups_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"\['m9'\] that were not acquired"):
         write_ansible_inventory(MACHINES, {"workers": ["m9"]}, tmp_path / "hosts.yaml")
