@@ -142,7 +142,7 @@ def beat_for_dags(is_running: Callable[[str, str], bool]) -> None:
         return
     for lease in leases:
         try:
-            if not lease.ending and lease.holder.pid == 0 and is_running(lease.holder.born, lease.holder.run):
+            if not lease.ending and (dag_run := lease.holder.dag_run) and is_running(*dag_run):
                 registry.beat(lease.lease_id)
         except Exception as error:  # noqa: BLE001 - such as one that was ended meanwhile
             log.warning("lease %s: nobody says that its DAG run goes on: %s", lease.lease_id, message_of(error))

@@ -37,11 +37,23 @@ class Holder:
         """Return True if its process can be seen from here."""
         return self.pid != 0 and self.system == this_system() and not _is_hidden(self.pid)
 
+    @property
+    def is_dead(self) -> bool:
+        """Return True if its process is seen to be gone."""
+        return self.is_visible and (self.born == "" or process_start(self.pid) != self.born)
+
     def is_alive(self, heartbeat_s: float, now_s: float) -> bool:
-        """Judge by its process where that can be seen, else by its heartbeat."""
-        if self.is_visible:
-            return self.born != "" and process_start(self.pid) == self.born
-        return is_recent(heartbeat_s, now_s)
+        """Judge by its process where that can be seen, else by its heartbeat; a run of a DAG by both, for the process
+        outlives it."""
+        return not self.is_dead and ((self.is_visible and not self.run) or is_recent(heartbeat_s, now_s))
+
+    @property
+    def dag_run(self) -> tuple[str, str] | None:
+        """Return the DAG and its run; None for a process alone."""
+        if self.pid == 0:
+            return self.born, self.run
+        dag, _, run = self.run.partition(" ")
+        return (dag, run) if run else None
 
 
 def is_recent(heartbeat_s: float, now_s: float) -> bool:

@@ -102,7 +102,7 @@ def _leases_over(now: float) -> list[Lease]:
 
 def only_silent(leases: Collection[Lease], now: float) -> bool:
     """Return whether one of them is over by its silence alone."""
-    return any(not (lease.ending or now >= lease.expires_s or lease.holder.is_visible) for lease in leases)
+    return any(not (lease.ending or now >= lease.expires_s or lease.holder.is_dead) for lease in leases)
 
 
 def has_slept() -> bool:

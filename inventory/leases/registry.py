@@ -336,7 +336,7 @@ def over_reason(lease: Lease, now: float) -> str:
         return "expired"
     if lease.ending:
         return "its release did not succeed yet"
-    if lease.holder.is_visible:
+    if lease.holder.is_dead:
         return f"its holder, {lease.holder}, is dead"
     return f"its holder, {lease.holder}, was last heard of {heard_of(lease.heartbeat_s, now)}"
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from barograph.plan.experiment import load, with_changes
 from barograph.series.series import Series, open_series
 from barograph.settings import cluster_dir
 from inventory.leases import registry
-from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder
+from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder, process_holder
 from inventory.leases.registry import Lease
 from tests.support.fakes.testbed import FakeTestbed
 
@@ -82,12 +83,14 @@ def test_a_dag_that_waits_for_a_worker_keeps_its_machines(own_folders: None) -> 
 
 def test_a_later_run_of_the_dag_keeps_no_machines_of_a_dead_one(own_folders: None) -> None:
     silent_s = time.time() - HEARTBEAT_BOUND_S - 60
+    ui = process_holder(os.getpid())  # its tasks have its pid
     for run in ("dead", "alive"):
-        mine = Holder(0, "stela.star", run=run)
-        registry.take("ann", run, "fake", HOUR * 3, shared=True, holder=mine, clock=lambda: silent_s)
+        for name, mine in (("dag", Holder(0, "stela.star", run=run)), ("ui", replace(ui, run=f"stela.star {run}"))):
+            series = f"{run} {name}"
+            registry.take("ann", series, "fake", HOUR * 3, shared=True, holder=mine, clock=lambda: silent_s)
     reaper.beat_for_dags(lambda dag, run: (dag, run) == ("stela.star", "alive"))
     sweep(dry_run=False)
-    assert [lease.series_id for lease in registry.read_all()] == ["alive"]
+    assert sorted(lease.series_id for lease in registry.read_all()) == ["alive dag", "alive ui"]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("the database is locked")])

@@ -184,6 +184,14 @@ def test_a_process_that_proc_hides_is_judged_by_its_heartbeat(tmp_path: Path, mo
     assert mine.is_visible and not mine.is_alive(NOW, NOW), "its end is seen by everybody"
 
 
+def test_a_run_of_a_dag_does_not_live_as_long_as_its_barograph_ui() -> None:
+    mine = replace(process_holder(os.getpid()), run="stela.star manual__1")
+    lease = registry.take("ann", "s1", "local", 86_400, holder=mine, clock=lambda: NOW)
+    assert mine.dag_run == ("stela.star", "manual__1") and registry.is_live(lease, NOW + HEARTBEAT_BOUND_S)
+    assert not registry.is_live(lease, NOW + HEARTBEAT_BOUND_S + 1)
+    assert "was last heard of 20 min ago" in registry.over_reason(lease, NOW + HEARTBEAT_BOUND_S + 1)
+
+
 def test_each_run_of_a_dag_is_a_holder() -> None:
     """A backfill runs beside the schedule."""
     first = registry.take("ann", "s1", "local", 1800, holder=replace(DAG, run="manual__1"))
