@@ -67,7 +67,7 @@ PLAYING = """
 import sys
 from pathlib import Path
 from playbooks import runner
-runner.play("kill", Path(sys.argv[1]), {"run_id": "r1"}, Path(sys.argv[2]), print)
+runner.play("kill", Path(sys.argv[1]), {"run_id": "r1"}, Path(sys.argv[2]))
 """
 HANGING_SSH = """#!/bin/sh
 echo $$ >> {pids}
@@ -88,7 +88,8 @@ def test_a_play_of_a_killed_child_ends_before_its_machines_are_given_back(own_fo
     argv = [sys.executable, "-c", PLAYING, str(inventory), str(cluster_dir(lease_id))]
     with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL) as child:
         while not pids.exists():
-            time.sleep(0.05)  # pytest's timeout ends a wait in vain
+            assert child.poll() is None, "its play has ended"
+            time.sleep(0.05)
         child.kill()
     left = set(processes._pids_with_mark(lease_id))
     assert left >= set(map(int, pids.read_text().split())), "the play outlives who began it"
