@@ -10,6 +10,7 @@ matter here: it would censor the variant that drains slowest most often.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan, nan
 from types import MappingProxyType
 from typing import Any
 
@@ -29,10 +30,10 @@ SCRIPT_DEVIATION = 0.05
 
 @dataclass(frozen=True)
 class Windows:
-    """Equally wide windows of one run, oldest first, from the scale request (0 s) on."""
+    """Equally wide windows of one run, oldest first, from the scale request (0 s) on; a rate of None: not measured."""
 
     starts_s: tuple[float, ...]
-    rates: tuple[float, ...]
+    rates: tuple[float | None, ...]
     width_s: float = 10.0
 
     @property
@@ -72,17 +73,17 @@ def sp(windows: Windows, after: PostScale) -> Convergence:
 
     Read literally: the end of the first window at which some stretch of windows up to it has two excursions above and
     two below the mean and a standard deviation of at most 5 % of the mean. A run of neighbours on one side is one
-    excursion, so those two and two are three changes of side; no window of the stretch is at zero.
+    excursion, so those two and two are three changes of side; no window of the stretch is at zero or was not measured.
     """
-    rates, mean = np.asarray(windows.rates, dtype=np.float64), after.mean
+    rates, mean = np.nan_to_num(np.asarray(windows.rates, dtype=np.float64)), after.mean
     sums = _PrefixSums.of(rates - mean)
     first, before, changes = 0, -1, list[int]()  # of the current stretch without a window at zero
-    for place, rate in enumerate(windows.rates):
+    for place, rate in enumerate(rates.tolist()):
         if rate <= 0.0:
             first, before, changes = place + 1, -1, []
             continue
         if rate != mean:
-            if before >= first and (rate > mean) != (windows.rates[before] > mean):
+            if before >= first and (rate > mean) != (rates[before] > mean):
                 changes.append(before)
             before = place
         if len(changes) < 2 * CROSSINGS - 1:
@@ -118,6 +119,8 @@ def st(windows: Windows, after: PostScale) -> Convergence:
     """Return ST 7.2: two points with M < T < M + sigma and two with M - sigma < T < M since the request."""
     highs = lows = 0
     for start_s, rate in zip(windows.starts_s, windows.rates, strict=True):
+        if rate is None:
+            continue
         highs += after.mean < rate < after.mean + after.deviation
         lows += after.mean - after.deviation < rate < after.mean
         if highs >= CROSSINGS and lows >= CROSSINGS:
@@ -132,13 +135,13 @@ def script(windows: Windows, _after: PostScale) -> Convergence | None:
     Stela's authors published slides six samples, 10 s apart, from the event on and compares them with the mean of a
     window late in the run.) Only windows that end before the late one begins count: one that shares samples with it is
     like it by that alone. The horizon is the start of the last of these; None if the watch is too short for any,
-    because then nothing was measured. At a late mean of 0 nothing converges.
+    or one of the late ones was not measured, because then nothing was. At a late mean of 0 nothing converges.
     """
     rates = np.asarray(windows.rates, dtype=np.float64)
     starts = windows.starts_s[: max(0, len(rates) - 2 * SCRIPT_WINDOWS + 1)]
-    if not starts:
+    final_mean = float(rates[-SCRIPT_WINDOWS:].mean()) if starts else nan
+    if isnan(final_mean):
         return None
-    final_mean = float(rates[-SCRIPT_WINDOWS:].mean())
     for place, start_s in enumerate(starts):
         mean = float(rates[place : place + SCRIPT_WINDOWS].mean())
         if final_mean > 0.0 and abs(mean - final_mean) <= SCRIPT_DEVIATION * final_mean:
@@ -155,13 +158,14 @@ LEAST_WINDOWS = round(DRAIN_SPAN_S / WINDOW_S)
 
 @dataclass(frozen=True)
 class PhaseWindows:
-    """The windows of one topology in one run on one side of an event, as far as the neighbouring events."""
+    """The windows of one topology in one run on one side of an event, as far as the neighbouring events; the first and
+    the last were measured, a rate of None between them was not."""
 
     unit: Unit
     event_id: str
     phase: str
     starts_s: tuple[float, ...]
-    rates: tuple[float, ...]
+    rates: tuple[float | None, ...]
     queues: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # component -> tuples waiting
 
 
@@ -181,9 +185,9 @@ def phase_windows(
     waiting: dict[tuple[Unit, str], dict[str, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in queues:
         waiting[unit_of(row), row["event_id"]][row["component"]][row["window_s"]] = row["queue"] or 0.0
-    split: dict[tuple[Unit, str, str], list[tuple[float, float]]] = defaultdict(list)
+    split: dict[tuple[Unit, str, str], list[tuple[float, float | None]]] = defaultdict(list)
     for row in throughput:
-        if row["scope"] == "total" and row["complete"] and row["rate"] is not None:
+        if row["scope"] == "total" and row["complete"]:
             spans_s = unmeasured.get((unit_of(row), row["event_id"]), ())
             if any(since_s <= row["window_s"] < until_s for since_s, until_s in spans_s):
                 continue
@@ -191,7 +195,11 @@ def phase_windows(
             split[unit_of(row), row["event_id"], side].append((row["window_s"], row["rate"]))
     parts = []
     for key, series in sorted(split.items()):
-        (starts_s, rates), of = zip(*sorted(series), strict=True), waiting[key[:2]]
+        series.sort()
+        measured = [place for place, (_, rate) in enumerate(series) if rate is not None]
+        if not measured:
+            continue
+        (starts_s, rates), of = zip(*series[measured[0] : measured[-1] + 1], strict=True), waiting[key[:2]]
         queued = {name: tuple(of[name].get(start, 0.0) for start in starts_s) for name in sorted(of)}
         parts.append(PhaseWindows(*key, starts_s, rates, queued))
     return parts
@@ -249,12 +257,13 @@ def interval_rows(
         if fed := {index: why for index, why in drain_windows(part.queues, part.rates).items() if index >= first}:
             first = max(first, min(max(fed) + 1, number - LEAST_WINDOWS))
             reason = f"{reason}; windows left out: {fed[max(fed)]}"
-        level = post_scale(part.rates[first:])
+        counted = [rate for rate in part.rates[first:] if rate is not None]
+        level = post_scale(counted)
         live_steady, live_reason = live.get((part.unit, part.event_id, part.phase), (None, None))
         rows.append({
             **unit_columns(part.unit), "event_id": part.event_id, "phase": part.phase, "start_s": part.starts_s[first],
             "end_s": part.starts_s[-1] + WINDOW_S, "mean": level.mean, "deviation": level.deviation,
-            "windows": number - first, "steady": verdict.steady and drain is None, "reason": reason,
+            "windows": len(counted), "steady": verdict.steady and drain is None, "reason": reason,
             "live_steady": live_steady, "live_reason": live_reason,
         })  # fmt: skip
     return rows

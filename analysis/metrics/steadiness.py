@@ -40,21 +40,22 @@ class Steadiness:
     reason: str
 
 
-def is_steady(rates: Sequence[float], step_s: float = 1.0) -> Steadiness:
+def is_steady(rates: Sequence[float | None], step_s: float = 1.0) -> Steadiness:
     """Test whether the end of a series is level, and since when.
 
     `rates`: tuples per second, oldest first, one every `step_s` seconds (1 s samples are averaged into 10 s windows, 10
-    s windows are taken as they are). The end begins after the ramp and each dip: it is the longest one, of 40 s or
-    more, in which no window is at zero, those before the last are of one level (`_dip`), and the first departs from the
-    mean of the others by at most 5 %, or twice their scatter, and never more than 10 %. It is level if the same is true
-    of its last window, and if a fitted line rises or falls by less than 10 % of the mean in 60 s as far as its windows
-    can show (95 %): a series with too much scatter to show it is not steady. If more windows in a row were off its
-    level before it than it has, it may be a dip that is not over, and is none unless it has lasted 120 s. A floor and a
-    ceiling on the waiting time are the caller's.
+    s windows are taken as they are); None: not measured. The end begins after the ramp and each dip: it is the longest
+    one, of 40 s or more, in which every window was measured and none is at zero, those before the last are of one level
+    (`_dip`), and the first departs from the mean of the others by at most 5 %, or twice their scatter, and never more
+    than 10 %. It is level if the same is true of its last window, and if a fitted line rises or falls by less than 10 %
+    of the mean in 60 s as far as its windows can show (95 %): a series with too much scatter to show it is not steady.
+    If more windows in a row were off its level before it than it has, it may be a dip that is not over, and is none
+    unless it has lasted 120 s. A floor and a ceiling on the waiting time are the caller's.
     """
     per_window = max(1, round(WINDOW_S / step_s))
     values = np.asarray(rates, dtype=np.float64)
-    windows = values[len(values) % per_window :].reshape(-1, per_window).mean(axis=1)  # aligned to the end
+    rows = np.ma.masked_invalid(values[len(values) % per_window :].reshape(-1, per_window))  # aligned to the end
+    windows = rows.mean(axis=1).filled(np.nan)
     width_s = per_window * step_s
     if len(windows) < FEWEST_WINDOWS:
         return Steadiness(False, None, f"only {len(windows) * width_s:.0f} s of {FEWEST_WINDOWS * width_s:.0f} s seen")
@@ -63,7 +64,8 @@ def is_steady(rates: Sequence[float], step_s: float = 1.0) -> Steadiness:
     if end is None:
         return Steadiness(False, None, str(_ramp(windows[-FEWEST_WINDOWS:])))
     length_s = len(end) * width_s
-    is_outside = _outside(windows, _level_and_limit(end)[0], _level_and_limit(windows)[1])[: -len(end)]
+    measured = windows[~np.isnan(windows)]
+    is_outside = _outside(measured, _level_and_limit(end)[0], _level_and_limit(measured)[1])[: -len(end)]
     off = max((sum(1 for _ in stretch) for is_off, stretch in groupby(is_outside) if is_off), default=0)
     if len(end) < min(off, ENOUGH_WINDOWS):
         reason = f"only the last {length_s:.0f} s are at {end.mean():.4g}/s; before, {off * width_s:.0f} s were not"
@@ -75,6 +77,8 @@ def is_steady(rates: Sequence[float], step_s: float = 1.0) -> Steadiness:
 
 def _ramp(end: Series) -> str | None:
     """Return why the series is not level yet where this end begins, or None."""
+    if np.isnan(end).any():
+        return "a window was not measured"
     if float(end.min()) <= 0.0:
         return "a window is at zero"
     return _departure("first", end[0], end[1:]) or _dip(end)
@@ -167,12 +171,12 @@ def drain_reason(
     return None
 
 
-def drain_windows(queues: Mapping[str, Sequence[float]], windows: Sequence[float]) -> dict[int, str]:
+def drain_windows(queues: Mapping[str, Sequence[float]], windows: Sequence[float | None]) -> dict[int, str]:
     """Return windows, each a third of the span, in the middle of a span that a queue feeds, and why."""
     found = {}
     for end in range(3, len(windows) + 1):
         span = {component: waiting[end - 3 : end] for component, waiting in queues.items()}
         why = drain_reason(span, windows[end - 3 : end], DRAIN_SPAN_S / 3)
-        if why:
+        if why and None not in windows[end - 3 : end]:
             found[end - 2] = why
     return found

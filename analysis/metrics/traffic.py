@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from analysis.metrics.line_seconds import in_intervals
+from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import event_order
 from analysis.record.small_tables import PHASE, UNIT, Unit
 from barograph.errors import ConfigurationError
@@ -66,7 +67,7 @@ def task_traffic(traffic: DataFrame, stays: DataFrame, intervals: DataFrame, axe
 
 
 def _lengths(intervals: DataFrame) -> DataFrame:
-    return intervals.select(*PHASE, (f.col("end_s") - f.col("start_s")).alias("seconds"))
+    return intervals.select(*PHASE, (f.col("windows") * WINDOW_S).alias("seconds"))  # those that were measured
 
 
 def tuple_rates(

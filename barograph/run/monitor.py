@@ -132,8 +132,7 @@ def steady_test(ends: Sequence[float], rates: Sequence[float | None]) -> tuple[b
     from analysis.metrics.steadiness import is_steady
 
     step_s = ends[1] - ends[0] if len(ends) > 1 else 1
-    # A second without a report is not a second at zero; it is left out.
-    verdict = is_steady([rate for rate in rates if rate is not None], step_s)
+    verdict = is_steady(rates, step_s)
     return verdict.steady, verdict.reason
 
 

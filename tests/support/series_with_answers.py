@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from math import exp, pi, sin
 from statistics import fmean
@@ -96,9 +96,12 @@ def series(shape: Shape, noise: float, windows: int, rng: np.random.Generator, h
     return np.maximum(0.0, LEVEL * np.asarray(shape.rates(windows)) * (1 + noise * scatter))
 
 
-def windows_after(rates: Rates | Sequence[float], key: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of the table `event_throughput`, from the event on."""
+def windows_after(
+    rates: Rates | Sequence[float], key: dict[str, Any], unreported: Container[int] = ()
+) -> list[dict[str, Any]]:
+    """Rows of the table `event_throughput`, from the event on; nobody reported the windows `unreported`."""
     return [
-        {**key, "window_s": 10.0 * i, "scope": "total", "component": "", "rate": float(rate), "complete": True}
+        {**key, "window_s": 10.0 * i, "scope": "total", "component": "", "complete": True,
+         "rate": None if i in unreported else float(rate)}
         for i, rate in enumerate(rates)
-    ]
+    ]  # fmt: skip

@@ -1,13 +1,13 @@
 """Levels, gains and verdicts of series whose right answer is known (tests.support.series_with_answers)."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 import pytest
 
-from analysis.metrics.convergence import interval_rows, phase_windows
+from analysis.metrics.convergence import convergence_rows, interval_rows, phase_windows
 from analysis.metrics.measurements import measurements
 from analysis.metrics.steadiness import is_steady
 from tests.support.series_with_answers import (
@@ -33,13 +33,18 @@ KEY = {**UNIT, "event_id": "e1"}
 WINDOWS = 30
 
 
-def measured(rates: Rates | Sequence[float]) -> dict[str, Any]:
-    """The numbers of a run with these windows after its event; `steady` with them."""
-    throughput = windows_after(rates, KEY)
-    intervals = interval_rows(phase_windows(throughput), {})
-    tables = {"event_throughput": throughput, "intervals": intervals}
+def measured(rates: Rates | Sequence[float], unreported: Container[int] = ()) -> dict[str, Any]:
+    """The numbers of a run with these windows after its event; `steady`, and where its part begins, with them."""
+    throughput = windows_after(rates, KEY, unreported)
+    series = phase_windows(throughput)
+    intervals = interval_rows(series, {})
+    tables = {
+        "event_throughput": throughput,
+        "intervals": intervals,
+        "convergence": convergence_rows(series, intervals),
+    }
     numbers = {row["metric"]: row["value"] for row in measurements(lambda name: tables.get(name, []))}
-    return numbers | {"steady": intervals[0]["steady"]}
+    return numbers | {name: intervals[0][name] for name in ("steady", "start_s")}
 
 
 def drawn(shape: Shape, noise: float, windows: int = WINDOWS, number: int = 60, tails: bool = False) -> list[Rates]:
@@ -105,6 +110,44 @@ def test_a_change_of_level_is_there_as_soon_as_it_has_lasted_as_long_as_what_it_
         looks = range(max(4, old + 2), WINDOWS)
         steady = [seen for seen in looks if measured(drawn(shape, 0.0, seen, 1)[0])["steady"]]
         assert steady == list(range(max(2 * (old + 2), old + 6), WINDOWS))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+@pytest.mark.parametrize("shape", [LEVEL_FROM_THE_START, *DIPS, *RAMPS, *STEPS], ids=lambda shape: shape.name)
+@pytest.mark.parametrize("gap", [1, 5])
+@pytest.mark.parametrize("begin", [0, 2, 5, 14, 22, 29])
+def test_windows_that_nobody_reported_make_no_neighbours_and_no_zero(
+    shape: Shape, noise: float, gap: int, begin: int
+) -> None:
+    """The part, and a stretch that converged, are on one side of them; the level is that of windows with reports."""
+    unreported = range(begin, min(begin + gap, WINDOWS))
+    for rates in drawn(shape, noise, number=5):
+        found = measured(rates, unreported)
+        if unreported.stop == WINDOWS:
+            assert found == measured(rates[:begin])
+            continue
+        assert not 10 * unreported.start < found["convergence_sp_s"] <= min(10 * unreported.stop + 30, 290)
+        if found["steady"]:
+            assert found["start_s"] >= 10.0 * unreported.stop or begin == 0
+            assert found["throughput_after"] == pytest.approx(LEVEL, rel=0.01 + noise)
+
+
+def test_a_late_window_that_was_not_measured_leaves_the_script_without_a_number() -> None:
+    level = [LEVEL] * WINDOWS
+    assert measured(level)["convergence_script_s"] == 0.0
+    assert measured(level, [0])["convergence_script_s"] == 10.0, "the watch begins with what was measured"
+    assert measured(level, [3])["convergence_script_s"] == 40.0
+    assert "convergence_script_s" not in measured(level, [27])
+
+
+@pytest.mark.parametrize("gap", [3, 10, 15, 40])
+def test_seconds_that_nobody_reported_are_none_at_the_level_while_watching_either(gap: int) -> None:
+    """Every worker restarts, so no line comes: ten seconds before and thirty after make no steady forty."""
+    seen = [*[100.0] * 30, *[None] * gap, *[100.0] * 30]
+    level = is_steady(seen)
+    assert level.steady is (gap < 10), level.reason
+    assert is_steady([*seen, *[100.0] * 10]).steady
+    assert is_steady([*[100.0] * 300, *[None] * gap, *[60.0] * 40]).since_s is None, "it may be a dip that is not over"
 
 
 @pytest.mark.parametrize("trend", TRENDS, ids=lambda trend: trend.name)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 TASKS = "run_id string, topology string, t_s double, dt_s double, machine string, port int, pid bigint, task int"
 SENT = "run_id string, topology string, t_s double, dt_s double, machine string, port int, from int, to int, n bigint"
-INTERVALS = "run_id string, topology string, event_id string, phase string, start_s double, end_s double"
+INTERVALS = (
+    "run_id string, topology string, event_id string, phase string, start_s double, end_s double, windows double"
+)
 AXES = "run_id string, topology string, event_id string, zero_s double"
 
 
@@ -26,11 +28,12 @@ def test_placement_goes_by_time_and_a_task_stays_where_it_was_last(spark: "Spark
     assert found == [("m1:6700", 10.0, 20.0), ("m2:6700", 20.0, 30.0), ("m1:6700", 30.0, None)]
 
     sent = [("r", "", t + 1.0, 1.0, "m1", 6700, 1, 2, 4) for t in range(40)]
-    intervals = frame_of_rows(spark, [("r", "", "e1", "after", 0.0, 40.0)], INTERVALS)
+    intervals = frame_of_rows(spark, [("r", "", "e1", "after", 0.0, 50.0, 4.0)], INTERVALS)
     axes = frame_of_rows(spark, [("r", "", "e1", 0.0)], AXES)
     passed = traffic.task_traffic(frame_of_rows(spark, sent, SENT), stays, intervals, axes)
     rates = {row["to_slot"]: row["tuples_per_s"] for row in passed.collect()}
     # 10 s before it was anywhere, 10 + 10 s on m1 (5 s of these without a line), 10 s on m2; of 40 s, 4 tuples each.
+    # Nobody reported the last of the part's five windows: it is no time in which nothing was sent.
     assert rates == {None: 1.0, "m1:6700": 2.0, "m2:6700": 1.0}
 
 
@@ -44,7 +47,7 @@ def test_of_a_long_line_the_middle_of_what_lies_in_the_part_says_where_the_recei
     ]
     stays = traffic.stays(frame_of_rows(spark, lines, TASKS))
     sent = [("r", "", t_s, 10.0, "m1", 6700, 1, 2, 100) for t_s in (10.0, 20.0)]
-    parts = [("r", "", "e1", "before", 0.0, 2.0), ("r", "", "e1", "after", 16.0, 20.0)]
+    parts = [("r", "", "e1", "before", 0.0, 2.0, 0.2), ("r", "", "e1", "after", 16.0, 20.0, 0.4)]
     intervals, axes = frame_of_rows(spark, parts, INTERVALS), frame_of_rows(spark, [("r", "", "e1", 0.0)], AXES)
     passed = traffic.task_traffic(frame_of_rows(spark, sent, SENT), stays, intervals, axes)
     found = {(row["phase"], row["to_slot"], row["tuples_per_s"]) for row in passed.collect()}
