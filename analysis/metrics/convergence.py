@@ -23,6 +23,7 @@ from analysis.record.small_tables import Unit, by_unit, unit_columns, unit_of
 
 CROSSINGS = 2
 SP_DEVIATION = 0.05
+AT_MEAN = 0.001
 ROUNDING = 1e-11  # of sums of squares
 SCRIPT_WINDOWS = 6  # of the window that slides, and of the late one
 SCRIPT_DEVIATION = 0.05
@@ -71,27 +72,34 @@ def sp(windows: Windows, after: PostScale) -> Convergence:
     """Return SP IV-D: the throughput oscillates twice above and twice below the post-scale mean, within a deviation of
     5 %.
 
-    Read literally: the end of the first window at which some stretch of windows up to it has two excursions above and
-    two below the mean and a standard deviation of at most 5 % of the mean. A run of neighbours on one side is one
-    excursion, so those two and two are three changes of side; no window of the stretch is at zero or was not measured.
+    Read literally, but for a level: the end of the first window at which some stretch of windows up to it has two
+    excursions above and two below the mean and a standard deviation of at most 5 % of the mean. A run of neighbours on
+    one side is one excursion, so those two and two are three changes of side; a window at the mean (`_is_at_mean`) is
+    on either side. No window of the stretch is at zero or was not measured.
     """
     rates, mean = np.nan_to_num(np.asarray(windows.rates, dtype=np.float64)), after.mean
     sums = _PrefixSums.of(rates - mean)
-    first, before, changes = 0, -1, list[int]()  # of the current stretch without a window at zero
+    first, limits = 0, dict[tuple[bool, int], int]()  # by side and changes: the latest begin of a stretch up to here
     for place, rate in enumerate(rates.tolist()):
         if rate <= 0.0:
-            first, before, changes = place + 1, -1, []
+            first, limits = place + 1, {}
             continue
-        if rate != mean:
-            if before >= first and (rate > mean) != (rates[before] > mean):
-                changes.append(before)
-            before = place
-        if len(changes) < 2 * CROSSINGS - 1:
-            continue
-        limit = changes[1 - 2 * CROSSINGS]  # a stretch that begins later has fewer excursions
-        if sums.is_narrow(rates, first, limit, place + 1, SP_DEVIATION * mean):
+        sides = (True, False) if _is_at_mean(rate, windows, mean) else (rate > mean,)
+        limits = {
+            (side, number): max(limits.get((side, number), -1), limits.get((not side, number - 1), -1))
+            if number else place
+            for side in sides for number in range(2 * CROSSINGS)
+        }  # fmt: skip
+        limit = max(limits[side, 2 * CROSSINGS - 1] for side in sides)
+        if limit >= first and sums.is_narrow(rates, first, limit, place + 1, SP_DEVIATION * mean):
             return Convergence(windows.starts_s[place] + windows.width_s, windows.horizon_s)
     return Convergence(None, windows.horizon_s)
+
+
+def _is_at_mean(rate: float, windows: Windows, mean: float) -> bool:
+    """Return whether a window is at the mean as far as it can be told: within 0.1 % or a tuple of it. A level that only
+    rounding moves would else cross it late, or never."""
+    return abs(rate - mean) < min(mean, max(AT_MEAN * mean, 1.0 / windows.width_s))
 
 
 @dataclass(frozen=True)
@@ -116,14 +124,18 @@ class _PrefixSums:
 
 
 def st(windows: Windows, after: PostScale) -> Convergence:
-    """Return ST 7.2: two points with M < T < M + sigma and two with M - sigma < T < M since the request."""
-    highs = lows = 0
+    """Return ST 7.2: two points with M < T < M + sigma and two with M - sigma < T < M since the request; a window at
+    the mean (`_is_at_mean`) is a point on either side."""
+    highs = lows = either = 0
     for start_s, rate in zip(windows.starts_s, windows.rates, strict=True):
         if rate is None:
             continue
-        highs += after.mean < rate < after.mean + after.deviation
-        lows += after.mean - after.deviation < rate < after.mean
-        if highs >= CROSSINGS and lows >= CROSSINGS:
+        if _is_at_mean(rate, windows, after.mean):
+            either += 1
+        else:
+            highs += after.mean < rate < after.mean + after.deviation
+            lows += after.mean - after.deviation < rate < after.mean
+        if max(0, CROSSINGS - highs) + max(0, CROSSINGS - lows) <= either:
             return Convergence(start_s + windows.width_s, windows.horizon_s)
     return Convergence(None, windows.horizon_s)
 

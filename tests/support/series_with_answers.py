@@ -50,6 +50,12 @@ LEVEL_FROM_THE_START = Shape("level", then_level())
 GENTLE = Shape("a dip to 60 % without a zero", then_level(1.0, *[0.6] * 5))
 HARSH = Shape("a dip with a zero", then_level(1.0, 0.0, *[0.6] * 4))
 HALVED = Shape("two windows at 50 %", then_level(1.0, 0.5, 0.5))
+LEVELS = (  # that only rounding moves
+    LEVEL_FROM_THE_START,
+    Shape("a level after two windows at zero", then_level(0.0, 0.0)),
+    Shape("a tuple more in every seventh window", lambda number: [1 + 1e-4 * (i % 7 == 0) for i in range(number)]),
+    Shape("a tuple more in one window", lambda number: [1 + 1e-4 * (i == 20) for i in range(number)]),
+)
 DIPS = (
     GENTLE,
     HARSH,

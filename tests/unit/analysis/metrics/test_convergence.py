@@ -19,8 +19,10 @@ def test_st_counts_points_within_one_deviation_wherever_they_lie() -> None:
     assert found == Convergence(70.0, 70.0)
 
 
-def test_st_does_not_count_a_point_at_the_mean_or_a_deviation_away() -> None:
+def test_st_does_not_count_a_point_a_deviation_away_and_one_at_the_mean_on_either_side() -> None:
+    assert st(windows(101, 105, 105, 95, 95, 101), PostScale(100.0, 5.0)).censored
     assert st(windows(100, 105, 105, 95, 95, 100), PostScale(100.0, 5.0)).censored
+    assert st(windows(100, 101, 101, 102, 100), PostScale(100.0, 5.0)) == Convergence(50.0, 50.0)
 
 
 def test_script_answers_the_start_of_the_first_six_windows_at_the_mean_of_the_last_six() -> None:
@@ -100,15 +102,19 @@ def test_before_the_next_event_it_is_over_too() -> None:
 
 
 def literal_sp(series: Windows, after: PostScale) -> Convergence:
-    """SP's definition as it reads, one stretch after the other."""
+    """SP's definition as it reads, one stretch after the other; a window at the mean is on the side that helps."""
     for end in range(4, len(series.rates) + 1):
         for start in range(end - 3):
             stretch = series.rates[start:end]
-            sides = [rate > after.mean for rate in stretch if rate != after.mean]
-            turns = [side for place, side in enumerate(sides) if place == 0 or side != sides[place - 1]]
+            excursions, last = 0, None  # None: either side, for one at the mean or the whole chain of them at the begin
+            for rate in stretch:
+                side = None if abs(rate - after.mean) < 0.1 else rate > after.mean
+                if side is None:
+                    side = None if last is None else not last
+                excursions += excursions == 0 or last is None or side != last
+                last = side
             spread = (sum((rate - sum(stretch) / len(stretch)) ** 2 for rate in stretch) / len(stretch)) ** 0.5
-            both = turns.count(True) >= 2 and turns.count(False) >= 2
-            if min(stretch) > 0 and both and spread <= 0.05 * after.mean:
+            if min(stretch) > 0 and excursions >= 4 and spread <= 0.05 * after.mean:
                 return Convergence(series.starts_s[end - 1] + series.width_s, series.horizon_s)
     return Convergence(None, series.horizon_s)
 

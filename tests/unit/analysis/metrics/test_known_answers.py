@@ -16,6 +16,7 @@ from tests.support.series_with_answers import (
     LATE,
     LEVEL,
     LEVEL_FROM_THE_START,
+    LEVELS,
     RAMPS,
     STEPS,
     SWINGS,
@@ -130,6 +131,17 @@ def test_windows_that_nobody_reported_make_no_neighbours_and_no_zero(
         if found["steady"]:
             assert found["start_s"] >= 10.0 * unreported.stop or begin == 0
             assert found["throughput_after"] == pytest.approx(LEVEL, rel=0.01 + noise)
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_a_level_converges_before_what_scatters_around_it(level: Shape) -> None:
+    """Its four windows are two above and two below; noise of 3 % takes longer, and a smoother series never longer."""
+    zeros_s = 10.0 * list(level.rates(WINDOWS)).count(0.0)
+    times = {noise: [measured(rates) for rates in drawn(level, noise)] for noise in (0.0, 0.0003, 0.003, 0.03)}
+    for name in ("convergence_sp_s", "convergence_st_s"):
+        assert {run[name] for run in times[0.0]} == {40.0 + zeros_s}
+        means = [fmean(run[name] for run in runs) for runs in times.values()]
+        assert means == sorted(means)
 
 
 def test_a_late_window_that_was_not_measured_leaves_the_script_without_a_number() -> None:
