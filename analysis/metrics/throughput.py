@@ -8,7 +8,7 @@ data made from windows is plain Python.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import floor, inf, isfinite
+from math import ceil, floor, inf, isfinite
 from types import MappingProxyType
 from typing import Any
 
@@ -169,14 +169,15 @@ def grid(axis: Row) -> list[tuple[float, bool]]:
 
 
 def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFrame:
-    """Return stretches of whole seconds after each event, until the next, in which no sink executed anything: from,
-    until.
+    """Return stretches of whole seconds around each event, from the one before it until the next, in which no sink
+    executed anything: from, until.
 
     A line that executed anything makes every second busy that it overlaps by more than `OVERLAP_S`, so that lines out
     of step with the seconds leave no false zero.
     """
     end = f.floor(f.col("last_s") - f.col("zero_s") - EDGE_S).cast("bigint").alias("seconds")
-    spans = event_spans(axes).select(*EVENT, "zero_s", end)
+    begin = f.ceil(f.col("first_s") - f.col("zero_s")).cast("bigint").alias("begin")
+    spans = event_spans(axes).select(*EVENT, "zero_s", begin, end)
     sinks = components.where("sink").select(*UNIT, "task")
     first = f.floor(f.col("t_s") - f.col("dt_s") - f.col("zero_s") + OVERLAP_S)
     last = f.floor(f.col("t_s") - f.col("zero_s") - OVERLAP_S)
@@ -187,24 +188,24 @@ def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFr
         .select(*UNIT, "t_s", "dt_s", "task")
         .join(f.broadcast(sinks), [*UNIT, "task"], how="left_semi")
         .join(f.broadcast(spans), list(UNIT), how="inner")
-        .select(*EVENT, "seconds", f.explode(seconds).alias("second"))
-        .where((f.col("second") >= 0) & (f.col("second") < f.col("seconds")))
-        .select(*EVENT, "second")
+        .select(*EVENT, "begin", "seconds", f.explode(seconds).alias("second"))
+        .where((f.col("second") >= f.col("begin")) & (f.col("second") < f.col("seconds")))
+        .select(*EVENT, "begin", "second")
     )
     # What was observed ends like a silence ends: with a second that counts as busy.
-    ends = spans.select(*EVENT, f.col("seconds").alias("second"))
-    previous = f.lag("second", 1, -1).over(Window.partitionBy(*EVENT).orderBy("second"))
+    ends = spans.select(*EVENT, "begin", f.col("seconds").alias("second"))
+    following = f.lag("second").over(Window.partitionBy(*EVENT).orderBy("second")) + 1
     return (
         busy.unionByName(ends)
-        .select(*EVENT, "second", (previous + 1).alias("from_second"))
+        .select(*EVENT, "second", f.coalesce(following, "begin").alias("from_second"))
         .where(f.col("second") > f.col("from_second"))
         .select(*EVENT, "from_second", f.col("second").alias("until_second"))
     )
 
 
 def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10. A
-    topology that arrives is down until it works; one that has departed is not."""
+    """Return seconds of silence after each event: in all, the longest stretch, and whole 10 s windows x 10. A topology
+    that arrives is down until it works; one that has departed is not."""
     stretches: dict[tuple[Unit, str], list[tuple[int, int]]] = defaultdict(list)
     for row in silences:
         stretches[unit_of(row), row["event_id"]].append((row["from_second"], row["until_second"]))
@@ -215,12 +216,28 @@ def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any
 
 
 def downtime_of_axis(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return a row of the table `downtime`. `stretches` of silence: from and until, in whole seconds after the zero."""
-    lengths = [until - start for start, until in stretches]
-    windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in stretches)
+    """Return a row of the table `downtime`. `stretches` of silence: from and until, in whole seconds after the zero.
+
+    A stretch counts if it is more than twice as long as the longest one in the later half of the time before the event;
+    for a topology that arrives, of the time after it, between two tuples. Where that was `WINDOW_S` or more and none
+    counts, tuples are too seldom to tell.
+    """
+    begin = ceil(axis["first_s"] - axis["zero_s"])
     seconds = floor(float(axis["last_s"] - axis["zero_s"]) - EDGE_S)  # whole ones that were observed
+    later = (begin // 2, 0) if begin < 0 else (max(1, seconds // 2), seconds - 1)
+    usual = max((min(until, later[1]) - start for start, until in stretches
+                 if later[0] <= start < later[1] and start > begin and until < seconds), default=0)  # fmt: skip
+    after = [(max(0, start), until) for start, until in stretches if until > 0]
+    down = [(start, until) for start, until in after if until - start > 2 * usual]
+    lengths = [until - start for start, until in down]
+    windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in down)
+    numbers = {
+        "downtime_s": sum(lengths),
+        "longest_s": max(lengths, default=0),
+        "windows_at_zero_s": windows * WINDOW_S,
+    }
     return {
-        **unit_columns(unit_of(axis)), "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
-        "longest_s": float(max(lengths, default=0)), "windows_at_zero_s": float(windows * WINDOW_S),
-        "lasts": any(until >= seconds and until - start >= WINDOW_S for start, until in stretches),
+        **unit_columns(unit_of(axis)), "event_id": axis["event_id"],
+        **{name: None if usual >= WINDOW_S and not down else float(number) for name, number in numbers.items()},
+        "lasts": any(until >= seconds and until - start >= WINDOW_S for start, until in down),
     }  # fmt: skip

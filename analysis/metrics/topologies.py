@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import floor, inf
+from math import ceil, floor, inf
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -240,7 +240,8 @@ def downtimes_of_clusters(axes: Iterable[Row], silences: Iterable[Row], units: U
             here = units.there(unit_of(axis), axis["zero_s"], axis["last_s"])
             if here and all((unit, event_id) in observed for unit in here):
                 # Seconds that lie in a stretch of each; a topology that has departed counts as silent.
-                common = [(0, floor(axis["last_s"] - axis["zero_s"] - EDGE_S))]
+                begin = ceil(axis["first_s"] - axis["zero_s"])
+                common = [(begin, floor(axis["last_s"] - axis["zero_s"] - EDGE_S))]
                 for unit in here:
                     cuts = ((max(a, c), min(b, d)) for a, b in common for c, d in sorted(found[unit, event_id]))
                     common = [(start, stop) for start, stop in cuts if start < stop]

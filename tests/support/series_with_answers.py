@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from math import exp, pi, sin
+from random import Random
 from statistics import fmean
 from typing import Any
 
@@ -111,3 +112,18 @@ def windows_after(
          "rate": None if i in unreported else float(rate)}
         for i, rate in enumerate(rates)
     ]  # fmt: skip
+
+
+def silences_between(busy: Sequence[int], begin: int, end: int) -> list[dict[str, Any]]:
+    """Rows of `silences` for seconds with a tuple at a sink, of those from `begin` to `end` around an event."""
+    key = {"run_id": "r", "topology": "", "event_id": "e1"}
+    pairs = zip([begin - 1, *busy], [*busy, end], strict=True)
+    return [{**key, "from_second": a + 1, "until_second": b} for a, b in pairs if a + 1 < b]
+
+
+def poisson_silences(
+    rng: Random, per_s: float, begin: int, end: int, outage: Container[int] = ()
+) -> list[dict[str, Any]]:
+    """The same where tuples come at random, so many a second, and none in the outage."""
+    seconds = [s for s in range(begin, end) if s not in outage and rng.random() < 1 - exp(-per_s)]
+    return silences_between(seconds, begin, end)

@@ -1,6 +1,8 @@
 """From what Spark counted in windows to rates: silence is 0, nobody reporting is null."""
 
 from math import floor
+from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from analysis.metrics.placement import time_to_load
 from analysis.metrics.throughput import EDGE_S, downtime, grid, silences, throughput_rows, zeros
+from tests.support.series_with_answers import poisson_silences, silences_between
 
 UNIT = {"run_id": "r", "topology": ""}
 
@@ -115,7 +118,49 @@ def test_a_short_line_makes_one_second_busy(spark: SparkSession) -> None:
     )
     components = spark.createDataFrame([("r", "", 1, True)], "run_id string, topology string, task int, sink boolean")
     spans = spark.createDataFrame(
-        [("r", "", "e1", 100.0, 122.0)], "run_id string, topology string, event_id string, zero_s double, last_s double"
+        [("r", "", "e1", 100.0, 100.0, 122.0)],
+        "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double",
     )
     found = silences(tasks, components, spans).orderBy("from_second").collect()
     assert [(row.from_second, row.until_second) for row in found] == [(0, 9), (10, 21)]
+
+
+@pytest.mark.spark
+def test_silences_reach_back_to_the_event_before(spark: SparkSession) -> None:
+    tasks = spark.createDataFrame(
+        [("r", "", t_s, 1.0, 1, 5) for t_s in (92.0, 98.0, 110.0)],
+        "run_id string, topology string, t_s double, dt_s double, task int, executed bigint",
+    )
+    components = spark.createDataFrame([("r", "", 1, True)], "run_id string, topology string, task int, sink boolean")
+    spans = spark.createDataFrame(
+        [("r", "", "e1", 100.0, 89.5, 113.0)],
+        "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double",
+    )
+    found = silences(tasks, components, spans).orderBy("from_second").collect()
+    assert [(row.from_second, row.until_second) for row in found] == [(-10, -9), (-8, -3), (-2, 9), (10, 12)]
+
+
+@pytest.mark.parametrize("out_s", [0, 30, 90])
+@pytest.mark.parametrize("per_s", [0.5, 1.0, 2.0, 5.0, 20.0, 1000.0])
+def test_seconds_between_seldom_tuples_are_no_downtime(per_s: float, out_s: int) -> None:
+    """Poisson's tuples at a sink, and an outage after the event: nearly all of it counts, and next to nothing else."""
+    rng = Random(7)
+    axis = AXIS | {"zero_s": 0.0, "first_s": -240.0, "last_s": 301.0}
+    rows = [downtime([axis], poisson_silences(rng, per_s, -240, 300, range(20, 20 + out_s)))[0] for _ in range(200)]
+    measured = [row["downtime_s"] for row in rows if row["downtime_s"] is not None]
+    assert len(measured) > (100 if per_s < 1 else 195)
+    assert abs(fmean(measured) - out_s) < (4.5 if per_s < 10 else 0.1)
+    assert fmean(row["lasts"] for row in rows) < 0.02
+
+
+def test_a_list_every_ten_seconds_is_down_after_twenty_and_one_a_minute_tells_nothing() -> None:
+    def of_every(step_s: int, out_s: int) -> float | None:
+        busy = [s for s in range(-240, 300, step_s) if not 0 <= s < out_s]
+        value = downtime(
+            [AXIS | {"zero_s": 0.0, "first_s": -240.0, "last_s": 301.0}], silences_between(busy, -240, 300)
+        )
+        return float(value[0]["downtime_s"]) if value[0]["downtime_s"] is not None else None
+
+    assert [of_every(10, out_s) for out_s in (0, 10, 20, 60)] == [0.0, 0.0, 20.0, 60.0]
+    assert [of_every(60, out_s) for out_s in (0, 120)] == [None, 120.0]
+    assert [of_every(1, out_s) for out_s in (0, 1, 7)] == [0.0, 1.0, 7.0]
