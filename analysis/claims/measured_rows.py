@@ -166,8 +166,11 @@ def _judge_ratio(claim: Claim, own: Sequence[RunValue], other: Sequence[RunValue
         row = _judge_means(claim, top, bottom, sides)
     elif censored_ids:
         row = _judge_censored(claim, sides)
-    elif min(top + bottom) <= 0.0:
+    elif min(top + bottom) < 0.0 or max(bottom) <= 0.0:
         row = _no_number(claim, sides, "a run is at 0: no ratio")
+    elif min(top + bottom) == 0.0:  # a collapse counts
+        row = _judge_means(claim, top, bottom, sides)
+        row = replace(row, reason=f"{row.reason}; of the means of all runs, for one is at 0")
     else:
         row = _judge_pairs(claim, top, bottom, sides)
     if not single_count:

@@ -80,14 +80,15 @@ def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
 
 
 def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
-    """Return the testbed, the durations and the topologies of the request; variants may change some of them."""
+    """Return the testbed, the events, the durations, the policies and the topologies of the request."""
     try:
         spec = read_json(paths.series_json).get("spec", {})
     except BarographError:
         return ()
     testbed = {key: spec.get("testbed", {}).get(key) for key in ("name", "machine_type", "scale", "bandwidth_mbit")}
-    changes = {json.dumps(variant.get("topology"), sort_keys=True) for variant in spec.get("variants", ())}
-    return testbed, spec.get("durations"), spec.get("topology"), spec.get("topologies"), sorted(changes)
+    variants = {json.dumps([variant.get(key) for key in ("policy", "parameters", "topology")], sort_keys=True)
+                for variant in spec.get("variants", ())}  # fmt: skip
+    return testbed, *(spec.get(key) for key in ("events", "durations", "topology", "topologies")), sorted(variants)
 
 
 def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None) -> ComparisonResult:

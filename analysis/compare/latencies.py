@@ -34,6 +34,7 @@ from scheduler_plugins.service.latency_buckets import merged, percentile_ms
 Reader = Callable[[str], list[Row]]
 METRICS = {f"{name}_after": share for name, share in LATENCIES.items()}
 UTILITY_AFTER = f"{UTILITY}after"
+LEAST_S = 30.0  # a percentile of fewer seconds is one of moments
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,9 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], Wa
                 f"{100 * (1 - share):.0f} % or more of the tuples may be lost unseen, within the uncertainty of a loss,"
                 f" in {beyond} of {len(watched_events)} runs"
             )
-            reason = _reason(untimed_shares) or (unseen if beyond else "") or _reason_clocks(wrong, metric_values)
+            short = f"the seconds that all runs were watched are {until_s - since_s:.0f}, and {LEAST_S:.0f} are needed"
+            reason = (short if until_s - since_s < LEAST_S else "") or _reason(untimed_shares) or (
+                unseen if beyond else "") or _reason_clocks(wrong, metric_values)  # fmt: skip
             ranges = {} if reason else {
                 run_id: (value - (wrong[run_id] or 0.0), (highest[run_id] or 0.0) + (wrong[run_id] or 0.0))
                 for run_id, value in metric_values.items()

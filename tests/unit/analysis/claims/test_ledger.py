@@ -51,7 +51,9 @@ def measured(
         (S03, [60, 61, 59], EVEN, (0, 0), "differs", -40.0, "opposite", "opposite direction"),
         (S03, [99, 101, 103], [98, 100, 103], (0, 0), "differs", 0.7, "none", "smaller"),
         (S03, [160], [100], (0, 0), "undecided", 60.0, "same", "1 run: no interval"),
-        (S03, [160, 161, 162], [0, 100, 101], (0, 0), "undecided", None, None, "at 0"),
+        (S03, [160, 161, 162], [0, 100, 101], (0, 0), "undecided", 140.3, "none", "one is at 0"),
+        (S03, [0, 110, 112, 110, 111, 109], [100] * 6, (0, 0), "differs", -8.0, "none", "one is at 0"),
+        (S03, [160, 161, 162], [0] * 3, (0, 0), "undecided", None, None, "at 0"),
         (replace(S03, event="e2"), [164, 165, 166], EVEN, (0, 0), "not run", None, None, "no complete run"),
         # By less than a window it is not called longer.
         (LONGER, [600, 700, 650, 660], [200, 210, 220, 200], (0, 0), "reproduced", 214.2, "same", "lies above"),

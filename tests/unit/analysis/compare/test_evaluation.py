@@ -143,6 +143,7 @@ def test_a_a_comparisons_beside_it_count_only_in_the_same_conditions(tmp_path: P
     assert not row(compare(root), "throughput_after").floor_on_record, "a model scatters otherwise"
     small_tables.write(paths, "runs", [run | {"measurement": 1} for run in runs])
     for change in ({"durations": {"horizon_s": 600}}, {"topology": {"name": "linear"}},
+                   {"events": [{"kind": "crash"}]}, {"variants": [{"policy": "stela", "parameters": {"window_s": 20}}]},
                    {"variants": [{"topology": {"parameters": {"work_ms": 2}}}]}):  # fmt: skip
         ask(tmp_path / "20260102-000000-aa", change)
         assert not row(compare(root), "throughput_after").floor_on_record, "it scatters otherwise"

@@ -48,6 +48,14 @@ def test_a_run_that_watched_longer_is_cut_to_the_seconds_of_all_others(tmp_path:
     assert latency.b == pytest.approx(5000, rel=0.01) and latency.verdict is Verdict.WORSE, "over 390 s it is"
 
 
+@pytest.mark.parametrize("watched_s", [20, 50])
+def test_one_run_that_was_hardly_watched_leaves_no_seconds_for_a_verdict(tmp_path: Path, watched_s: int) -> None:
+    short = SideOf({LATENCY: FAST}, watched_s=watched_s)
+    _, latency = one(tmp_path, SideOf({LATENCY: SLOW}, watched_s=400), short)
+    assert latency.verdict is (Verdict.NONE if watched_s == 20 else Verdict.BETTER)
+    assert latency.why_no_verdict.endswith("and 30 are needed") is (watched_s == 20)
+
+
 def test_what_an_event_had_begun_is_over_where_the_seconds_begin(tmp_path: Path) -> None:
     """In one run 57 s after the event, so in all of them 60 s after it."""
     root = tmp_path / "x" / "20260101-000000-aa"
