@@ -72,32 +72,58 @@ class TopologySpec:
 
 def topology_of_flux(name: str, flux: Mapping[str, Any], refused: type[TopologyError] = BrokenTemplate) -> TopologySpec:
     """The shape of `flux`. Raises BrokenTemplate where it cannot be read, `refused` where its sizes are impossible."""
-    try:
-        components = (*_components(flux["spouts"], "spout"), *_components(flux["bolts"], "bolt"))
-        edges = tuple(
-            EdgeSpec(each["from"], grouping.get("streamId", "default"), each["to"], grouping["type"].lower(), fields)
-            for each in flux["streams"]
-            for grouping in [each["grouping"]]
-            for fields in [tuple(grouping.get("args") or ())]
-        )
-        workers = flux["config"][WORKERS]
-        parameters = dict(flux["config"][PARAMETERS])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BrokenTemplate(f"topologies/flux/{name}.yaml: cannot be read: {error!r}") from error
-    _check_sizes(name, workers, components, refused)
-    known = [component.name for component in components]
-    for end in (end for edge in edges for end in (edge.source, edge.target)):
-        if end not in known:
-            raise BrokenTemplate(
-                f"topologies/flux/{name}.yaml: streams: {end!r} is not a component; there are {', '.join(known)}"
-            )
-    return TopologySpec(name, workers, components, edges, parameters)
+    spec = _shape(name, flux)
+    _check_sizes(name, spec.workers, spec.components, refused)
+    return spec
 
 
-def _components(vertices: Sequence[Mapping[str, Any]], kind: Literal["spout", "bolt"]) -> Iterator[ComponentSpec]:
-    for each in vertices:
-        executors = each["parallelism"]
-        yield ComponentSpec(each["id"], kind, each.get("numTasks", executors), executors, each["className"])
+def _shape(name: str, flux: Mapping[str, Any]) -> TopologySpec:
+    file = f"topologies/flux/{name}.yaml"
+    for key, advice in (("includes", "copy what is in those files here"), ("topologySource", "write spouts and bolts")):
+        if flux.get(key):
+            raise BrokenTemplate(f"{file}: {key} is {flux[key]!r}, which is not read here; {advice}")
+    components = (*_components(file, flux, "spout"), *_components(file, flux, "bolt"))
+    edges = tuple(_edges(file, flux, [component.name for component in components]))
+    config = _field(file, flux, "config", Mapping)
+    parameters = _field(f"{file}: config", config, PARAMETERS, Mapping, {})
+    return TopologySpec(name, config.get(WORKERS, 1), components, edges, dict(parameters))
+
+
+def _components(file: str, flux: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> Iterator[ComponentSpec]:
+    for number, each in enumerate(_field(file, flux, f"{kind}s", list, [] if kind == "bolt" else None)):
+        place = f"{file}: {kind}s.{number}"
+        component, class_name = (_field(place, each, key, str) for key in ("id", "className"))
+        executors = each.get("parallelism", 1)
+        yield ComponentSpec(component, kind, each.get("numTasks", executors), executors, class_name)
+
+
+def _edges(file: str, flux: Mapping[str, Any], names: Sequence[str]) -> Iterator[EdgeSpec]:
+    for number, each in enumerate(_field(file, flux, "streams", list, [])):
+        place = f"{file}: streams.{number}"
+        ends = {key: _field(place, each, key, str) for key in ("from", "to")}
+        for key, end in ends.items():
+            if end not in names:
+                raise BrokenTemplate(
+                    f"{place}.{key} is {end!r}, not a component; there are {', '.join(names)}"
+                    + ("; remove this stream, which Storm itself fills" if end.startswith("__") else "")
+                )
+        grouping = _field(place, each, "grouping", Mapping)
+        stream = _field(f"{place}.grouping", grouping, "streamId", str, "default")
+        type_ = _field(f"{place}.grouping", grouping, "type", str).lower()
+        yield EdgeSpec(ends["from"], stream, ends["to"], type_, tuple(grouping.get("args") or ()))
+
+
+_WORDS = {str: "text", list: "a list", Mapping: "a mapping"}
+
+
+def _field(place: str, entry: Any, key: str, kind: Any, default: Any = None) -> Any:
+    """Return the value. Raises BrokenTemplate where it is missing without a default, or of another kind."""
+    if not isinstance(entry, Mapping):
+        raise BrokenTemplate(f"{place} is {entry!r}; write a mapping")
+    value = default if entry.get(key) is None else entry[key]
+    if not isinstance(value, kind):
+        raise BrokenTemplate(f"{place}.{key} is {'missing' if value is None else repr(value)}; write {_WORDS[kind]}")
+    return value
 
 
 def _check_sizes(name: str, workers: Any, components: Sequence[ComponentSpec], refused: type[TopologyError]) -> None:
@@ -241,7 +267,7 @@ def apply_overrides(name: str, flux: dict[str, Any], overrides: Mapping[str, Any
     if "workers" in overrides:
         flux["config"][WORKERS] = overrides["workers"]
     for word, field in (("tasks", "numTasks"), ("executors", "parallelism")):
-        vertices = {vertex["id"]: vertex for vertex in [*flux["spouts"], *flux["bolts"]]}
+        vertices = {vertex["id"]: vertex for vertex in [*flux["spouts"], *(flux.get("bolts") or ())]}
         for component, size in _override_mapping(name, word, overrides).items():
             if component not in vertices:
                 raise BadOverride(
@@ -296,10 +322,11 @@ def render(
     template = _template(name)
     values = parameter_values(name, template["config"][PARAMETERS], parameters or {})
     flux = _substituted(name, template, values)
+    _shape(name, flux)  # overrides change what it has
     apply_overrides(name, flux, overrides or {})
     topology_of_flux(name, flux, refused=BadOverride)
     public_records.check_sources(name, flux)
-    flux["name"] = storm_name or flux["name"]
+    flux["name"] = storm_name or flux.get("name", name)
     return yaml_text.dump(flux)
 
 
@@ -330,19 +357,16 @@ def _template(name: str) -> dict[str, Any]:
             f"topology {name!r} does not exist; there are {', '.join(names())} (one file each in topologies/flux)"
         )
     template = _yaml(_FLUX / f"{name}.yaml")
-    own = template.get("config")
-    if not isinstance(own, dict) or not isinstance(own.get(PARAMETERS), dict):
-        raise BrokenTemplate(
-            f"topologies/flux/{name}.yaml: config: {PARAMETERS} is missing or not a mapping; state the defaults"
-        )
-    return {**template, "config": {**_yaml(_SHARED), **own}}
+    own = _field(f"topologies/flux/{name}.yaml", template, "config", Mapping, {})
+    parameters = _field(f"topologies/flux/{name}.yaml: config", own, PARAMETERS, Mapping, {})
+    return {**template, "config": {**_yaml(_SHARED), **own, PARAMETERS: parameters}}
 
 
 def _yaml(path: Path) -> dict[str, Any]:
     try:
         content = yaml_text.load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise BrokenTemplate(f"{path}: cannot be read: {error}") from error
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        raise BrokenTemplate(f"{path}: cannot be read: {' '.join(str(error).split())}; mend it there") from error
     if not isinstance(content, dict):
         raise BrokenTemplate(f"{path}: {content!r} is not a mapping")
     return content

@@ -6,7 +6,7 @@ TopologyError               blame: configuration
 ├── BadParameter            a value of the wrong kind
 ├── BadOverride             an override that names nothing, or an impossible size
 ├── UnknownWork             a component of which nobody here knows what it does to a tuple
-├── BrokenTemplate          a template of ours that cannot be read (blame: harness)
+├── BrokenTemplate          a file of topologies/flux/ that cannot be read
 └── JarMissing              the components were not built (blame: harness)
 """
 
@@ -42,7 +42,7 @@ class UnknownWork(TopologyError):
 
 
 class BrokenTemplate(TopologyError):
-    blame: ClassVar[Blame] = "harness"
+    pass
 
 
 class JarMissing(TopologyError):

@@ -170,7 +170,7 @@ def test_a_template_lays_its_own_settings_over_the_shared_ones(tmp_path: Path, m
 @pytest.mark.parametrize(
     ("text", "message"), [("- 1", r"\[1\] is not a mapping"), ("a: [", "cannot be read"), (None, "cannot be read")]
 )
-def test_broken_shared_settings_are_our_fault(
+def test_broken_shared_settings_are_named(
     text: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = tmp_path / "storm.yaml"
@@ -179,7 +179,7 @@ def test_broken_shared_settings_are_our_fault(
         shared.write_text(text)
     with pytest.raises(BrokenTemplate, match=f"storm.yaml: {message}") as caught:
         catalogue.read("star")
-    assert caught.value.blame == "harness"
+    assert caught.value.blame == "configuration"
 
 
 def test_parameters_reach_the_components() -> None:
@@ -262,14 +262,49 @@ def test_a_bad_override_is_refused(overrides: dict[str, Any], message: str) -> N
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ({"bolts": None}, "cannot be read"),
-        ({"streams": [{"from": "a", "to": "spout_1", "grouping": {"type": "ALL"}}]}, "'a' is not a component"),
+        ({"spouts": None}, r"star.yaml.spouts is missing; write a list"),
+        ({"spouts": [{"id": "a"}]}, r"star.yaml: spouts.0.className is missing; write text"),
+        ({"bolts": ["a"]}, r"star.yaml: bolts.0 is 'a'; write a mapping"),
+        ({"streams": [{"from": "spout_1", "to": "centre"}]}, r"streams.0.grouping is missing; write a mapping"),
+        ({"streams": [{"from": "a", "to": "spout_1", "grouping": SHUFFLE}]}, r"streams.0.from is 'a', not a component"),
+        ({"streams": [{"from": "__system", "to": "centre", "grouping": SHUFFLE}]}, "remove this stream, which Storm"),
+        ({"includes": [{"file": "more.yaml"}]}, r"includes is .*more.yaml.* is not read here; copy what is in those"),
+        ({"topologySource": {"className": "A"}}, "topologySource is .*write spouts and bolts"),
     ],
 )
-def test_a_broken_template_is_our_fault(damage: dict[str, Any], message: str) -> None:
+def test_a_template_that_cannot_be_read_is_the_users_to_mend(damage: dict[str, Any], message: str) -> None:
     with pytest.raises(BrokenTemplate, match=message) as caught:
         catalogue.topology_of_flux("star", {**flux("star"), **damage})
-    assert caught.value.blame == "harness"
+    assert caught.value.blame == "configuration"
+
+
+WORD_COUNT = """
+name: "yaml-topology"
+config:
+  topology.workers: 1
+spouts:
+  - id: "spout-1"
+    className: "org.apache.storm.testing.TestWordSpout"
+bolts:
+  - id: "bolt-1"
+    className: "org.apache.storm.testing.TestWordCounter"
+    parallelism: 2
+streams:
+  - {name: "spout-1 --> bolt-1", from: "spout-1", to: "bolt-1", grouping: {type: FIELDS, args: ["word"]}}
+"""
+
+
+def test_storms_own_example_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "_FLUX", tmp_path)
+    (tmp_path / "words.yaml").write_text(WORD_COUNT)
+    spec = catalogue.read_flux(catalogue.render("words", overrides={"tasks": {"spout-1": 3}, "workers": 2}))
+    assert [(each.name, each.executors, each.tasks) for each in spec.components] == [
+        ("spout-1", 1, 3),
+        ("bolt-1", 2, 2),
+    ]
+    assert (spec.workers, spec.parameters, spec.sinks) == (2, {}, ("bolt-1",))
+    (tmp_path / "words.yaml").write_text(WORD_COUNT.split("bolts:")[0])
+    assert [each.name for each in catalogue.read("words").components] == ["spout-1"]
 
 
 def test_a_missing_jar_says_how_to_build_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
