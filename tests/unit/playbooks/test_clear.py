@@ -22,7 +22,7 @@ def machine() -> Iterator[Path]:
     """A machine's folders, which all its users may enter."""
     with short_folder() as folder:
         folder.chmod(0o755)
-        for name in ("log/workers", "log/machines", "log/workers-artifacts", "state/supervisor"):
+        for name in ("log/output", "log/workers", "log/machines", "log/workers-artifacts", "state/supervisor"):
             (folder / name).mkdir(parents=True)
             os.chown(folder / name, ANYBODY, ANYBODY)
         (folder / "secret").write_text("of root")
@@ -41,14 +41,14 @@ def clear(machine: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 def test_logs_are_emptied_where_they_are_and_links_are_left_alone(machine: Path) -> None:
     log = machine / "log"
-    for name in ("nimbus.log", "probe.out", "decisions.jsonl", "nimbus.log.1"):
+    for name in ("nimbus.log", "output/probe.out", "output/probe.out.1", "decisions.jsonl", "nimbus.log.1"):
         (log / name).write_text("of the run before")
     (log / "other.log").symlink_to(machine / "secret")
     with (log / "nimbus.log").open("a") as daemon:
         assert clear(machine, SCRIPT.read_text()).returncode == 0
         daemon.write("of this run")
-    left = {path.name: path.read_text() for path in log.iterdir() if path.is_file()}
-    empty = {"probe.out": "", "decisions.jsonl": ""}
+    left = {str(path.relative_to(log)): path.read_text() for path in log.rglob("*") if path.is_file()}
+    empty = {"output/probe.out": "", "decisions.jsonl": ""}
     assert left == {**empty, "nimbus.log": "of this run", "other.log": "of root"}
 
 

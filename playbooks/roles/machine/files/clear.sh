@@ -50,8 +50,8 @@ if asked records; then
   open_folders_as barograph $log/machines
   as storm rm -rf $log/workers/* $log/workers-artifacts/*
   as barograph rm -rf $log/machines/*
-  rm -rf $log/*.log.[0-9]* $log/*.out.[0-9]*
-  for open in $log/*.log $log/*.out $log/*.jsonl; do
+  rm -rf $log/*.log.[0-9]* $log/output/*.out.[0-9]*
+  for open in $log/*.log $log/output/*.out $log/*.jsonl; do
     # What runs as storm may put a link here, to a file that only root can write; also between the look and the opening,
     # which therefore follows none, and waits for no reader of a pipe.
     [ ! -f "$open" ] || [ -L "$open" ] || dd if=/dev/null of="$open" oflag=nofollow,nonblock conv=nocreat status=none ||
