@@ -1,6 +1,7 @@
 """Kill a run at random moments, then give the same command again: what is left, lost, repeated or stuck?
 
-`python -m bench.campaign.kills --kills 160` uses the fake testbed; `--testbed local` real Storm on this box (as root).
+`python -m bench.campaign.kills --kills 160` uses the fake testbed, `--testbed simulated` the simulator, `--testbed local` real
+Storm on this box (as root).
 A series is killed a few times and then allowed to end. Prints a JSON line for each kill and each end, and a summary;
 exit code 1 where anything was left, lost or repeated, or a series could not go on.
 """
@@ -25,7 +26,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
 from inventory.local.lan import LINKS, NETNS
-from tests.support import warm_spark
+from tests.support import fakes, warm_spark
 
 # What a person, a scheduler or the kernel does to a command.
 Blow = Callable[[psutil.Process, random.Random], None]
@@ -94,6 +95,7 @@ class World:
             "BAROGRAPH_RESULTS": self.bucket or str(self.folder / "results"),
             "BAROGRAPH_SPARK_MASTER": "local[1]",
             "BAROGRAPH_PACE": f"{self.pace}",
+            "PYTHONPATH": fakes.modules_of_children(),
         }
 
     @property
@@ -137,7 +139,9 @@ class World:
         state = self.folder / "state"
         found = {
             "leases": [path.stem for path in state.glob("leases/*.json")],
-            "machines": [path.name for path in [*state.glob("fake/*/*"), *state.glob("local/*")]],
+            "machines": [
+                path.name for path in [*state.glob("fake/*/*"), *state.glob("simulated/*"), *state.glob("local/*")]
+            ],
             "keys": [path.name for path in state.glob("keys/*")],
             "clusters": [path.name for path in self.folder.glob("home/clusters/*")],
             "mounts": _lines_with("/proc/self/mounts", f"{state}/"),
@@ -291,7 +295,7 @@ def campaign(world: World, kills: int, seed: int, longest_s: float) -> Iterator[
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--testbed", default="fake", choices=("fake", "local"))
+    parser.add_argument("--testbed", default="fake", choices=("fake", "simulated", "local"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--longest-s", type=float, default=40.0, help="the latest moment of a kill after the start")
     parser.add_argument("--pace", type=float, default=0.05, help="real seconds for a second of the fake testbed")
