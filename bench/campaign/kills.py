@@ -1,9 +1,9 @@
 """Kill a run at random moments, then give the same command again: what is left, lost, repeated or stuck?
 
-`python -m bench.campaign.kills --kills 160` uses the fake testbed, `--testbed simulated` the simulator, `--testbed local` real
-Storm on this box (as root).
-A series is killed a few times and then allowed to end. Prints a JSON line for each kill and each end, and a summary;
-exit code 1 where anything was left, lost or repeated, or a series could not go on.
+`python -m bench.campaign.kills --kills 160` uses the fake testbed, `--testbed simulated` the simulator,
+`--testbed local` real Storm on this box (as root). A series is killed a few times and then allowed to end. Prints a
+JSON line for each kill and each end, and a summary; exit code 1 where anything was left, lost or repeated, or a series
+could not go on.
 """
 
 from __future__ import annotations
