@@ -165,7 +165,7 @@ def test_a_page_that_the_bucket_does_not_take_is_said_and_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (page := tmp_path / "report.html").write_text("a page")
-    monkeypatch.setattr("barograph.series.results.results_of", lambda _: FullBucket())
+    monkeypatch.setattr("barograph.cli.replay.results_of", lambda _: FullBucket())
     assert not _keep(page)
     assert "the page is here and not in the bucket: no room for report.html" in capsys.readouterr().err
 
