@@ -53,8 +53,8 @@ def _is_whole_or_null(value: object, least: int) -> bool:
 # What a setting that is read here may be, in words, as Storm and our Java have it.
 ALLOWED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     BUFFER: (
-        f"a whole number of 1 or more; {UNBOUNDED} on the simulated testbed",
-        lambda value: value == UNBOUNDED or _is_whole(value, 1),
+        f"a whole number of 2 or more; {UNBOUNDED} on the simulated testbed",
+        lambda value: value == UNBOUNDED or _is_whole(value, 2),
     ),
     ACKERS: ("a whole number of 0 or more, or null for one a worker", partial(_is_whole_or_null, least=0)),
     PENDING: ("a whole number of 1 or more, or null for any number", partial(_is_whole_or_null, least=1)),
@@ -62,6 +62,11 @@ ALLOWED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     **dict.fromkeys(WAITS, ("a whole number of 0 or more", partial(_is_whole, least=0))),
     TRAFFIC: ("true or false", lambda value: isinstance(value, bool)),
 }
+
+
+def queue_length(setting: object) -> float:
+    """Return the tuples that a receive queue holds: JCTools' array has a power of two places."""
+    return float(1 << (setting - 1).bit_length()) if isinstance(setting, int) else math.inf
 
 
 def setting_errors(config: object) -> Iterator[str]:
@@ -275,13 +280,13 @@ def topology_work(flux: str) -> TopologyWork:
     components = components_of(document, shape)
     config = document["config"]
     lengths = text_lengths(shape.name, components, shape.edges)
-    buffer, ackers = config.get(BUFFER, UNBOUNDED), config.get(ACKERS)
+    ackers = config.get(ACKERS)
     return TopologyWork(
         name=shape.name,
         workers=shape.workers,
         components=components,
         edges=shape.edges,
-        buffer=math.inf if buffer == UNBOUNDED else float(buffer),
+        buffer=queue_length(config.get(BUFFER, UNBOUNDED)),
         spout_wait=_idle_wait(config, "spout"),
         bolt_wait=_idle_wait(config, "bolt"),
         ackers=shape.workers if ackers is None else int(ackers),  # without a number Storm takes one a worker

@@ -3,6 +3,7 @@ trusted. The lines after the first one of a sentence are folded on pages."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import HISTOGRAM, Row, rows
 from analysis.report.series_facts import flatten
 from analysis.report.series_tables import Measurements
-from topologies.work import BUFFER, UNBOUNDED
+from topologies.work import BUFFER, UNBOUNDED, queue_length
 
 SIMULATOR_PAGE = "docs/simulator.md"
 TERMS = Path(__file__).parent / "templates" / "terms.yaml"
@@ -167,9 +168,9 @@ def workload_sentences(
         name = {"sleep": "sleep (a tuple waits)", "busy": "busy (a tuple burns CPU)"}.get(model, model)
         per = f" of {cost} ms a character of the tuple's text" if cost else ""
         sentences.append(f"Cost model of the costly components: {name}{per}.")
-    if sizes := {config[BUFFER] for config in configs if BUFFER in config}:
-        lengths = [f"{size:,}".replace(",", "\u2009") for size in sorted(sizes - {UNBOUNDED})]
-        texts = [f"{' or '.join(lengths)} tuples an executor"] * bool(lengths) + [UNBOUNDED] * (UNBOUNDED in sizes)
+    if sizes := {queue_length(config[BUFFER]) for config in configs if BUFFER in config}:
+        lengths = [f"{size:,.0f}".replace(",", "\u2009") for size in sorted(sizes - {math.inf})]
+        texts = [f"{' or '.join(lengths)} tuples an executor"] * bool(lengths) + [UNBOUNDED] * (math.inf in sizes)
         reason = (
             ", large enough that a queue grows during the whole run instead of Storm's back-pressure stopping the"
             " spouts, which would hide congestion from the policies"

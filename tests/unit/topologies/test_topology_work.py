@@ -1,5 +1,6 @@
 """What components do to tuples: read out of Flux YAML, and their texts' lengths against LogLines.java."""
 
+import math
 import re
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def test_star_is_read_with_its_parameters_and_settings() -> None:
     given = {"cost_model": "busy", "on_restart": "skip"}
     star = work.topology_work(catalogue.render("star", given, {"workers": 3, "config": config}))
     assert (star.workers, star.buffer, star.ackers, star.has_traffic) == (3, 512.0, 2, True)
+    assert [work.queue_length(size) for size in (2, 3, 256, 5000, "unbounded")] == [2, 4, 256, 8192, math.inf]
     spout, centre, sink = (star.component(name) for name in ("spout_1", "centre", "sink_2"))
     assert (spout.rate_per_s, spout.on_restart, spout.is_unthrottled) == (360.0, "skip", False)
     assert (centre.cost_model, centre.ms_per_character, centre.tasks, centre.executors) == ("busy", 0.2, 4, 2)

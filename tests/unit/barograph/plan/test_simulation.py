@@ -164,10 +164,10 @@ def test_settings_without_an_effect_in_the_model_are_refused(key: str, is_simula
 
 
 WRONG = [
-    (work.BUFFER, "null", "a whole number of 1 or more; unbounded on the simulated testbed"),
-    (work.BUFFER, "large", "a whole number of 1 or more; unbounded on the simulated testbed"),
-    (work.BUFFER, "0", "a whole number of 1 or more; unbounded on the simulated testbed"),
-    (work.BUFFER, "true", "a whole number of 1 or more; unbounded on the simulated testbed"),
+    (work.BUFFER, "null", "a whole number of 2 or more; unbounded on the simulated testbed"),
+    (work.BUFFER, "large", "a whole number of 2 or more; unbounded on the simulated testbed"),
+    (work.BUFFER, "1", "a whole number of 2 or more; unbounded on the simulated testbed"),
+    (work.BUFFER, "true", "a whole number of 2 or more; unbounded on the simulated testbed"),
     (work.ACKERS, "some", "a whole number of 0 or more, or null for one a worker"),
     (work.ACKERS, "1.5", "a whole number of 0 or more, or null for one a worker"),
     (work.PENDING, "0", "a whole number of 1 or more, or null for any number"),
