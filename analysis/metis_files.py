@@ -1,6 +1,7 @@
 """METIS' own files: graphs and partitions (METIS 5 manual, 4.1).
 
-A graph's first line is `vertices edges [fmt [ncon]]`; lines that begin with % are comments. The three digits of fmt say
+A graph's first line is `vertices edges [fmt [ncon]]`; lines that begin with % are comments, of any
+characters; `ncon` 0 is 1. The three digits of fmt say
 whether vertices have sizes, whether they have weights (`ncon` of them), and whether edges have weights. Then follows a
 line a vertex: its size, its weights, and its neighbours, counted from 1, each with the edge's weight. Every edge stands
 in the lines of both its vertices, maybe with different weights. A partition is a line a vertex, the number of its part.
@@ -84,6 +85,11 @@ def read_graph(path: Path) -> GraphFile:
     if not numbered:
         raise ConfigurationError(f"{path} has no header; a graph begins with: vertices edges [fmt [ncon]]")
     header = _header(path, *numbered[0])
+    if _is_hypergraph(header, [text.split() for _, text in numbered[1:]]):
+        raise ConfigurationError(
+            f"{path} is a hypergraph: {header.vertices} hyperedges of {header.edges} vertices, as of hMETIS; "
+            "METIS reads graphs, in which a line is a vertex with its neighbours: replace each hyperedge by edges"
+        )
     vertex_lines, rest = numbered[1 : 1 + header.vertices], numbered[1 + header.vertices :]
     if len(vertex_lines) < header.vertices:
         problem = f"the header says {header.vertices} vertices, and lines of {len(vertex_lines)} follow"
@@ -93,6 +99,24 @@ def read_graph(path: Path) -> GraphFile:
             problem = f"line {number}: more than the {header.vertices} vertices of the header"
             raise ConfigurationError(f"{path}, {problem}; is the header of another graph?")
     return _graph(header, _numbers(path, vertex_lines))
+
+
+def _is_hypergraph(header: _Header, lines: Sequence[Sequence[str]]) -> bool:
+    """Return whether lines are sets of vertices and no neighbours: most are the line's own number, or of a line without
+    it. hMETIS' header is `hyperedges vertices [fmt]`; weights of vertices come last, a line each."""
+    hyperedges, vertices = header.vertices, header.edges
+    rows = [row for row in lines if row]
+    if len(rows) != hyperedges + vertices * bool(header.weights):
+        return False
+    pins = [set(row[header.has_edge_weights :]) for row in rows[:hyperedges]]
+    names = {str(number) for number in range(1, vertices + 1)}
+    entries = [(number, pin) for number, row in enumerate(pins, start=1) for pin in row]
+    one_sided = sum(
+        pin == str(number) or int(pin) > hyperedges or str(number) not in pins[int(pin) - 1]
+        for number, pin in entries
+        if pin in names
+    )
+    return all(pin in names for _, pin in entries) and 2 * one_sided > len(entries)
 
 
 def read_partition(path: Path, vertices: int, parts: int) -> Integers:
@@ -113,14 +137,11 @@ def read_partition(path: Path, vertices: int, parts: int) -> Integers:
 
 
 def _lines(path: Path) -> list[str]:
+    """Return the lines; a character that no number has is refused where a number is wanted."""
     try:
-        return path.read_text(encoding="ascii").splitlines()
+        return [line.decode("ascii", "replace") for line in path.read_bytes().splitlines()]
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}; give a file of METIS") from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(
-            f"{path} is no text at byte {error.start}; METIS' files are numbers in lines"
-        ) from error
 
 
 def _header(path: Path, number: int, text: str) -> _Header:
@@ -133,12 +154,12 @@ def _header(path: Path, number: int, text: str) -> _Header:
     if len(fmt) != 3 or set(fmt) - {"0", "1"}:
         raise ConfigurationError(f"{place} has the fmt {words[2]}; allowed are three digits 0 or 1, such as 011")
     weights = int(words[3]) if len(words) > 3 else 1
-    if weights < 1 or (fmt[1] == "0" and weights > 1):
-        rule = "1 or more" if fmt[1] == "1" else f"none, as its fmt {fmt} has no vertex weights"
+    if fmt[1] == "0" and weights > 1:
+        rule = f"none, as its fmt {fmt} has no vertex weights"
         raise ConfigurationError(f"{place} has the ncon {weights}; allowed is {rule}")
     if vertices < 1:
         raise ConfigurationError(f"{place} says {vertices} vertices; allowed is 1 or more")
-    return _Header(vertices, edges, fmt[0] == "1", weights if fmt[1] == "1" else 0, fmt[2] == "1")
+    return _Header(vertices, edges, fmt[0] == "1", (weights or 1) if fmt[1] == "1" else 0, fmt[2] == "1")
 
 
 def _numbers(path: Path, numbered: Sequence[tuple[int, str]]) -> _Numbers:

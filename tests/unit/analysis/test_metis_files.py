@@ -64,6 +64,20 @@ def test_a_vertex_alone_has_an_empty_line(tmp_path: Path) -> None:
     assert found.vertices == 3 and len(found.pairs.rates) == 2
 
 
+def test_a_comment_has_any_characters_and_ncon_0_is_1(tmp_path: Path) -> None:
+    (tmp_path / "some.graph").write_bytes("% Århus … ".encode() + b"\xff\x85\x1c\n2 1 10 0\n7 2\n8 1\n")
+    assert read_graph(tmp_path / "some.graph").vertex_weights.tolist() == [[7], [8]]
+
+
+@pytest.mark.parametrize(
+    "text", ["4 7\n1 2\n1 7 5 6\n5 6 4\n2 3 4\n", "4 7 1\n2 1 2\n3 1 7 5 6\n8 5 6 4\n7 2 3 4\n",
+             "2 3 11\n9 1 2\n9 2 3\n5\n5\n5\n", "3 2\n1 2\n1 2\n2\n"],
+)  # fmt: skip
+def test_a_hypergraph_is_called_one(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"some\.graph is a hypergraph: \d hyperedges of \d vertices"):
+        read(tmp_path, text)
+
+
 def test_directed_weights_are_read_as_they_are(tmp_path: Path) -> None:
     assert read(tmp_path, "2 1 1\n2 50\n1 1\n").pairs.rates.tolist() == [50.0, 1.0]
 
@@ -78,7 +92,6 @@ def test_directed_weights_are_read_as_they_are(tmp_path: Path) -> None:
         ("3 3 012\n", "line 1: the header has the fmt 012; allowed are three digits 0 or 1"),
         ("3 3 1111\n", "line 1: the header has the fmt 1111"),
         ("3 3 001 2\n", "line 1: the header has the ncon 2; allowed is none, as its fmt 001 has no vertex weights"),
-        ("3 3 011 0\n", "line 1: the header has the ncon 0; allowed is 1 or more"),
         ("0 0\n", "line 1: the header says 0 vertices; allowed is 1 or more"),
         ("3 2\n2\n1 3\n", "the header says 3 vertices, and lines of 2 follow; is the file cut short"),
         ("% c\n2 1\n2\n1\n1\n", "line 5: more than the 2 vertices of the header"),
@@ -115,8 +128,8 @@ def test_what_is_wrong_is_said_with_file_and_line(text: str, said: str, tmp_path
 def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="No such file or directory; give a file of METIS"):
         read_graph(tmp_path / "none.graph")
-    (tmp_path / "binary").write_bytes(b"2 1\n\xff")
-    with pytest.raises(ConfigurationError, match="is no text at byte 4"):
+    (tmp_path / "binary").write_bytes(b"2 1\n\xff\n1\n")
+    with pytest.raises(ConfigurationError, match="line 2: '\ufffd' is no whole number"):
         read_graph(tmp_path / "binary")
 
 
