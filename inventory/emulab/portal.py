@@ -5,8 +5,9 @@ Paths, fields and words of the portal are only in this file. Documented (README 
 experiment` once it is gone, extension by `expires_at`, one manifest an aggregate. Not documented, and so read
 loosely: the words of `status` besides `ready` and `failed`, and whether a profile of another project is listed.
 Manifests (GENI RSpec 3): `node[@client_id]`, in it `services/login[@hostname][@port][@username]`, `host[@ipv4]` (the
-control address) and `interface/ip[@address]` (the experiment LAN). Sources: the GENI RSpec 3 manifest schema and
-manifests published by users. Not every manifest has `host[@ipv4]`; the login's host name stands in.
+control address) and `interface/ip[@address][@netmask]` (a LAN of the experiment's). Sources: the GENI
+RSpec 3 manifest schema and manifests published by users. Not every manifest has `host[@ipv4]`; the login's host name
+stands in.
 """
 
 import json
@@ -16,9 +17,11 @@ import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
+from ipaddress import IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -30,9 +33,12 @@ if TYPE_CHECKING:
     import httpx
 
 
+DEFAULT_NETMASK = "255.255.255.0"  # Emulab's of a LAN
+
+
 def manifest_nodes(manifests: Sequence[str], user: str) -> list[Node]:
     """Return every node of the manifests, in natural order of their names (node2 before node10)."""
-    nodes = []
+    elements = []
     for text in manifests:
         # The parser resolves no external entities; a document that defines its own is not Emulab's.
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
@@ -43,17 +49,42 @@ def manifest_nodes(manifests: Sequence[str], user: str) -> list[Node]:
             root = ET.fromstring(text)
         except ET.ParseError as error:
             raise InfrastructureError(f"emulab: the manifest is no XML ({error}): {text[:200]!r}; try again") from error
-        nodes += [_manifest_node(node, user) for node in root.iterfind(".//{*}node")]
+        elements += list(root.iterfind(".//{*}node"))
+    addresses = [(_name(node), _addresses(node)) for node in elements]
+    # Of several LANs the first that all machines are on.
+    lan = (
+        next((lan for lan in addresses[0][1] if all(lan in each for _, each in addresses)), None) if addresses else None
+    )
+    if lan is None and all(each for _, each in addresses) and addresses:
+        places = "; ".join(f"{name}: {', '.join(map(str, each))}" for name, each in addresses)
+        raise ConfigurationError(f"emulab: no LAN has all machines ({places}); the profile must put them on one")
+    nodes = [
+        _manifest_node(node, user, each[lan] if lan else None)
+        for node, (_, each) in zip(elements, addresses, strict=True)
+    ]
     return sorted(
         nodes, key=lambda node: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", node.name)]
     )
 
 
-def _manifest_node(node: ET.Element, user: str) -> Node:
-    name = node.get("client_id") or "a node without client_id"
+def _name(node: ET.Element) -> str:
+    return node.get("client_id") or "a node without client_id"
+
+
+def _addresses(node: ET.Element) -> dict[IPv4Network, str]:
+    """Return the node's address on each LAN, in the manifest's order."""
+    addresses: dict[IPv4Network, str] = {}
+    for ip in node.iterfind(".//{*}ip"):
+        text = f"{ip.get('address')}/{ip.get('netmask') or DEFAULT_NETMASK}"
+        with suppress(ValueError):  # no IPv4 address
+            addresses.setdefault(IPv4Interface(text).network, str(IPv4Interface(text).ip))
+    return addresses
+
+
+def _manifest_node(node: ET.Element, user: str, address: str | None) -> Node:
+    name = _name(node)
     logins = [one for one in node.iterfind(".//{*}login") if one.get("hostname")]
     login = next((one for one in logins if one.get("username") == user), logins[0] if logins else None)
-    address = next((one.get("address") for one in node.iterfind(".//{*}ip") if one.get("address")), None)
     if login is None or not address:
         lacks = "no login" if login is None else "no address on the experiment LAN"
         raise ConfigurationError(

@@ -210,6 +210,25 @@ def test_a_manifest_that_says_too_little(text: str, message: str) -> None:
         portal.manifest_nodes([text], "ann")
 
 
+def two_lans(*addresses: tuple[str, ...]) -> str:
+    text = written([f"127.0.0.{number + 10}" for number in range(len(addresses))], 22)
+    for number, of_node in enumerate(addresses):
+        interfaces = "".join(f'<ip address="{each}" netmask="255.255.255.0" type="ipv4"/>' for each in of_node)
+        text = text.replace(f'<ip address="10.10.1.{number + 1}" type="ipv4" netmask="255.255.255.0"/>', interfaces)
+    return text
+
+
+def test_of_two_lans_the_one_with_all_machines_is_taken() -> None:
+    text = two_lans(("10.10.1.1", "10.10.2.1"), ("10.10.2.2", "10.10.1.2"), ("10.10.1.3",))
+    addresses = [node.experiment_address for node in portal.manifest_nodes([text], "ann")]
+    assert addresses == ["10.10.1.1", "10.10.1.2", "10.10.1.3"]
+    apart = two_lans(("10.10.3.1",), ("10.10.4.1",))
+    with pytest.raises(
+        ConfigurationError, match=r"no LAN has all machines \(node0: 10\.10\.3\.0/24; node1: 10\.10\.4\.0/24"
+    ):
+        portal.manifest_nodes([apart], "ann")
+
+
 def test_nodes_are_taken_in_natural_order_or_by_our_names() -> None:
     many = [f"127.0.0.{number}" for number in range(10, 22)]
     found = portal.manifest_nodes([written(many, 2222)], "ann")
