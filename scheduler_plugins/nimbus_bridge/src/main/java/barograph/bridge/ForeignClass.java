@@ -1,5 +1,7 @@
 package barograph.bridge;
 
+import java.io.BufferedInputStream;
+import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Constructor;
@@ -10,8 +12,14 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.storm.scheduler.IScheduler;
@@ -52,6 +60,59 @@ record ForeignClass(String name, URLClassLoader loader, Constructor<?> construct
 
     IScheduler make() throws ReflectiveOperationException {
         return (IScheduler) constructor.newInstance();
+    }
+
+    /**
+     * Loads each class that the scheduler's class and others of its jars refer to, as far as it reaches them. Throws
+     * SchedulerFailed for the first that neither the jars nor Storm have.
+     */
+    void requireReferences() throws SchedulerFailed, IOException {
+        Deque<String> open = new ArrayDeque<>(List.of(name));
+        Set<String> known = new HashSet<>(open);
+        while (!open.isEmpty()) {
+            String user = open.pop();
+            URL file = loader.findResource(user.replace('.', '/') + ".class");
+            if (file == null) {
+                continue; // Storm's or Java's
+            }
+            for (String each : references(file)) {
+                if (known.add(each)) {
+                    try {
+                        Class.forName(each, false, loader);
+                    } catch (ClassNotFoundException | LinkageError e) {
+                        throw new SchedulerFailed("class " + user + " needs " + each + ", which neither the jar nor Storm has ("
+                            + e + "); build it against this Storm, with its libraries in the jar");
+                    }
+                    open.push(each);
+                }
+            }
+        }
+    }
+
+    /** Names of classes in the constant pool of a class file (JVM specification, 4.4). */
+    private static Set<String> references(URL file) throws IOException {
+        try (DataInputStream in = new DataInputStream(new BufferedInputStream(file.openStream()))) {
+            in.skipNBytes(8);
+            int count = in.readUnsignedShort();
+            Map<Integer, String> texts = new HashMap<>();
+            List<Integer> classes = new ArrayList<>();
+            for (int place = 1; place < count; place++) {
+                int tag = in.readUnsignedByte();
+                switch (tag) {
+                    case 1 -> texts.put(place, in.readUTF());
+                    case 7 -> classes.add(in.readUnsignedShort());
+                    case 8, 16, 19, 20 -> in.skipNBytes(2);
+                    case 15 -> in.skipNBytes(3);
+                    case 5, 6 -> {
+                        in.skipNBytes(8);
+                        place++; // a long and a double have two places
+                    }
+                    default -> in.skipNBytes(4);
+                }
+            }
+            return classes.stream().map(texts::get).map(text -> text.replaceFirst("^\\[+L?", "").replace(";", ""))
+                .filter(text -> text.length() > 1).map(text -> text.replace('/', '.')).collect(Collectors.toSet());
+        }
     }
 
     @Override

@@ -188,6 +188,23 @@ class ForeignSchedulerTest {
         assertTrue(said.contains("another Storm"), said);
     }
 
+    @Test
+    void whatItsMethodsNeedAndNobodyHasIsNamed() throws Exception {
+        Map<String, String> sources = new HashMap<>();
+        sources.put("gone.Lists", "package gone; public class Lists { public static void sort() {} }");
+        sources.put("theirs.Help", "package theirs; class Help { static void help() { gone.Lists.sort(); } }");
+        sources.put("theirs.Uses", SCHEDULER.replace("NAME", "Uses").replace("PREPARE", "").replace("SCHEDULE", "Help.help();"));
+        Path without = Jars.make(folder, "without.jar", sources, classPath(), "theirs/");
+        try (ForeignClass found = ForeignClass.load(List.of(without), "theirs.Uses")) {
+            String said = assertThrows(SchedulerFailed.class, found::requireReferences).getMessage();
+            assertTrue(said.startsWith("class theirs.Help needs gone.Lists, which neither the jar nor Storm has"), said);
+        }
+        Path whole = Jars.make(folder, "whole.jar", sources, classPath(), "");
+        try (ForeignClass found = ForeignClass.load(List.of(whole), "theirs.Uses")) {
+            found.requireReferences();
+        }
+    }
+
     private void jar(String name, String prepare, String schedule) throws IOException {
         String source = SCHEDULER.replace("NAME", name).replace("PREPARE", prepare).replace("SCHEDULE", schedule);
         Jars.make(folder, "theirs.jar", Map.of("theirs." + name, source), classPath(), "theirs/");
