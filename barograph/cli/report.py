@@ -98,7 +98,7 @@ def execute_read(options: argparse.Namespace) -> int:
     of_files = {key: yaml_value(value) for key, value in options.option}
     files = [Path(file) for file in options.files]
     results().require()
-    series_dir = read_logs(options.format, files, results_root(), name=options.name, options=of_files)
+    series_dir = read_logs(options.format, files, results_root(), name=options.name, options=of_files, say=say)
     results().begin(series_dir)
     finish(series_dir, say)
     say(f"series: {series_dir}")

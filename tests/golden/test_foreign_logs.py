@@ -1,8 +1,10 @@
 """Other people's logs end in the same tables, metrics and report as our own runs."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -190,6 +192,93 @@ def test_an_event_outside_of_the_log_is_refused(spark: "SparkSession", tmp_path:
     assert "the log goes from" in message
     message = refused(spark, tmp_path, "stela_statistics", foreign_logs.stela_lines(), scaled_at_s={"stella": 300})
     assert "'stella'; in the logs are defaultscheduler, stela" in message
+
+
+def only_run(spark: "SparkSession", folder: Path, *logs: Path, **given: object) -> tuple[dict[str, int], str]:
+    """The tuples that each component executed, and the line about the run."""
+    lines: list[str] = []
+    root = readers.read(
+        "storm_metrics", logs, folder / "results", name="old/x", spark=spark, options=given, say=lines.append
+    )
+    (run,), executed = SeriesPaths(root).all_runs(), dict[str, int]()
+    for file in sorted(run.workers.glob("*.jsonl")):
+        for record in map(json.loads, file.read_text().splitlines()):
+            for name, count in zip(record["tasks"]["component"], record["tasks"]["executed"], strict=True):
+                executed[name] = executed.get(name, 0) + (count or 0)
+    return executed, lines[0]
+
+
+SINK_TUPLES = 300 * 100 + 600 * 160
+
+
+def test_a_line_says_what_was_taken_for_spouts_and_sinks(spark: "SparkSession", tmp_path: Path) -> None:
+    log = foreign_logs.write(tmp_path / "old.log", foreign_logs.old_storm_lines())
+    executed, line = only_run(spark, tmp_path, log)
+    assert executed["sink"] == SINK_TUPLES
+    assert line == (
+        "run old: a report every 60 s; spouts: spout (252,000 emitted); sinks: sink (126,000 executed, 50.00% of that)"
+    )
+
+
+def test_a_consumer_registered_twice_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
+    """In one file, or in two; names that are cut are equal within a report, and stay apart."""
+    twice = [line for line in foreign_logs.old_storm_lines() for _ in range(2)]
+    executed, line = only_run(spark, tmp_path / "a", foreign_logs.write(tmp_path / "a" / "old.log", iter(twice)))
+    assert executed["sink"] == SINK_TUPLES
+    assert line.endswith("; 90 of 90 reports are in the files several times; each counts once")
+    logs = [foreign_logs.write(tmp_path / "b" / name, foreign_logs.old_storm_lines()) for name in ("old.1", "old.2")]
+    assert only_run(spark, tmp_path / "b", *logs)[0]["sink"] == SINK_TUPLES
+    cut = [line for line in foreign_logs.new_storm_lines() for _ in range(1 + ("count-bolt:de" in line))]
+    executed, line = only_run(spark, tmp_path / "c", foreign_logs.write(tmp_path / "c" / "cut.log", iter(cut)))
+    assert executed["sink"] == 2 * (290 * 100 + 580 * 160) and "several times" not in line
+
+
+def test_two_reports_in_one_second_are_of_two_intervals(spark: "SparkSession", tmp_path: Path) -> None:
+    late = [line.replace(str(foreign_logs.START + 300), str(foreign_logs.START + 360))
+            for line in foreign_logs.old_storm_lines(workers=1)]  # fmt: skip
+    executed, line = only_run(spark, tmp_path / "old", foreign_logs.write(tmp_path / "old" / "a", iter(late)))
+    assert executed["sink"] == SINK_TUPLES and "every 60 s" in line
+    cumulative = [line.replace(str(foreign_logs.START + 120), str(foreign_logs.START + 130))
+                  for line in foreign_logs.new_storm_lines()]  # fmt: skip
+    log = foreign_logs.write(tmp_path / "new" / "a", iter(cumulative))
+    assert only_run(spark, tmp_path / "new", log)[0]["sink"] == 290 * 100 + 580 * 160
+
+
+def test_the_shorter_of_two_equally_common_intervals_is_the_logs(spark: "SparkSession", tmp_path: Path) -> None:
+    times = [f"{foreign_logs.START + second}\t" for second in (60, 120, 240)]
+    lines = [line for line in foreign_logs.old_storm_lines(workers=1) if any(time in line for time in times)]
+    assert "a report every 60 s" in only_run(spark, tmp_path, foreign_logs.write(tmp_path / "a", iter(lines)))[1]
+
+
+@pytest.mark.parametrize("name", ["a+b", "a b%20c", "[x]{y}*?", "_a:b", ".é"])
+def test_every_name_of_a_file_works(spark: "SparkSession", tmp_path: Path, name: str) -> None:
+    log = foreign_logs.write(tmp_path / name, foreign_logs.old_storm_lines())
+    assert only_run(spark, tmp_path, log, run="r")[0]["sink"] == SINK_TUPLES
+
+
+def test_lines_of_two_topologies_in_one_file_are_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    one = list(foreign_logs.old_storm_lines(workers=1))
+    alike = [line.replace(":6700\t", ":6703\t") for line in one]
+    message = refused(spark, tmp_path, "storm_metrics", iter([*one, *alike]))
+    assert ": these are lines of two topologies" in message
+    other = [line.replace("1:spout", "1:other") for line in alike]
+    assert "as other on" in refused(spark, tmp_path, "storm_metrics", iter([*one, *other]))
+
+
+def test_reports_that_other_files_have_are_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    draw = Random(7)
+    dealt = (line for line in foreign_logs.old_storm_lines(interval=10) if draw.random() < 0.5)
+    message = refused(spark, tmp_path, "storm_metrics", dealt)
+    assert "a task reports every 10 s, and" in message and "give them all" in message
+    without = (line for line in foreign_logs.old_storm_lines(workers=3) if " 22:" not in line)
+    message = refused(spark, tmp_path, "storm_metrics", without)
+    assert "sink has the tasks 21 to 23, and no report is there of 22; a consumer of several tasks" in message
+
+
+def test_equal_names_in_two_folders_need_a_run(spark: "SparkSession", tmp_path: Path) -> None:
+    logs = [foreign_logs.write(tmp_path / name / "worker.log.metrics", foreign_logs.old_storm_lines()) for name in "ab"]
+    with pytest.raises(ConfigurationError, match=r"have one name.* write `run: NAME` in worker\.log\.metrics\.yaml"):
+        readers.read("storm_metrics", logs, tmp_path / "results", name="old/x", spark=spark)
 
 
 def test_a_log_without_sinks_or_counts_is_refused(spark: "SparkSession", tmp_path: Path) -> None:

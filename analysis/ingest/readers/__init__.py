@@ -14,7 +14,7 @@ from analysis import session
 from analysis.ingest.readers import contract, stela_statistics, storm_metrics
 from analysis.ingest.readers.contract import LogReader
 from analysis.ingest.readers.series_folder import write_series
-from barograph.errors import ConfigurationError
+from barograph.errors import ConfigurationError, Say
 from barograph.plan.blocks import stamp
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ def read(
     name: str,
     options: Mapping[str, Any] | None = None,
     spark: "SparkSession | None" = None,
+    say: Say = lambda _: None,
 ) -> Path:
     """Read logs of one format into the series `target/<name>/<date>-<time>-<digest>`; return its folder.
 
     `target`: the root of results. `name`: the experiment, `family/name`; claims about it are judged with these runs.
     `options`: options of all files; those in `<file>.yaml` beside a file take precedence. `spark`: used and left
-    running; else a session is started and stopped. Raises ConfigurationError before anything is written.
+    running; else a session is started and stopped. `say` gets a line a run: what was taken for spouts and sinks.
+    Raises ConfigurationError before anything is written.
     """
     reader = reader_of(format)
     experiment = check_name(name)
@@ -46,7 +48,7 @@ def read(
     total = sum(source.file.stat().st_size for source in sources)
     spark_session = spark or session.spark(raw_bytes=total)
     with session.stopped_afterwards(spark_session) if spark is None else nullcontext():
-        return write_series(spark_session, format, reader, sources, Path(target) / experiment, stamp(time.time()))
+        return write_series(spark_session, format, reader, sources, Path(target) / experiment, stamp(time.time()), say)
 
 
 def reader_of(format: str) -> LogReader:

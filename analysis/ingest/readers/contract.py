@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from analysis.record import small_tables
 from barograph.errors import ConfigurationError
 
 
@@ -37,7 +38,8 @@ class LogSource:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The input of one run's `run.json` and `events.jsonl`. `sinks` None: found in the samples."""
+    """The input of one run's `run.json` and `events.jsonl`. `sinks` None: found in the samples.
+    `note`: what the reader had to mend."""
 
     run: str
     variant: str
@@ -46,6 +48,7 @@ class RunFacts:
     scaled_at_s: float | None
     scale_event: str
     sinks: tuple[str, ...] | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -143,12 +146,20 @@ def _format_error(
     )
 
 
-def read_text(spark: SparkSession, sources: Sequence[LogSource]) -> DataFrame:
-    """Return every line that is not blank: `file` (its path) and `line`."""
-    path = f.regexp_replace(f.url_decode(f.col("_metadata.file_path")), "^file:/+", "/")
-    globs = [re.sub(r"([\[\]{}*?\\])", r"\\\1", str(source.file)) for source in sources]  # Spark reads a path as a glob
-    frame = spark.read.schema("value string").text(globs)
-    return frame.where(f.trim("value") != "").select(path.alias("file"), f.col("value").alias("line"))
+def read_text(spark: SparkSession, sources: Sequence[LogSource], folder: Path) -> DataFrame:
+    """Return every line that is not blank: `file` (its path) and `line`. Spark reads links in `folder`, because it
+    takes characters of a name for a pattern or a scheme, and leaves some names out."""
+    folder.mkdir()
+    links = [
+        f"{number}{source.file.suffix if source.file.suffix == '.gz' else ''}" for number, source in enumerate(sources)
+    ]
+    for link, source in zip(links, sources, strict=True):
+        (folder / link).symlink_to(source.file)
+    rows = [(link, str(source.file)) for link, source in zip(links, sources, strict=True)]
+    names = small_tables.frame_of_rows(spark, rows, "link string, file string")
+    frame = spark.read.schema("value string").text([str(folder / link) for link in links])
+    lines = frame.where(f.trim("value") != "").select(f.col("_metadata.file_name").alias("link"), "value")
+    return lines.join(f.broadcast(names), "link", how="inner").select("file", f.col("value").alias("line"))
 
 
 def parse_lines(text: DataFrame, reader: LogReader) -> DataFrame:

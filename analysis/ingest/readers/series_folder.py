@@ -24,7 +24,7 @@ from analysis.ingest.readers.contract import LogReader, LogSource, RunFacts
 from analysis.metrics.throughput import WINDOW_S
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, append_event, experiment_of, write_json_atomic
-from barograph.errors import ConfigurationError
+from barograph.errors import ConfigurationError, Say
 
 SAMPLE_COUNTS = ("emitted", "transferred", "executed")
 SAMPLE_COLUMNS = ("run", "machine", "port", "task", "component", "spout", "t_s", "dt_s", *SAMPLE_COUNTS)
@@ -33,8 +33,8 @@ SHORTEST_S = 1e-6  # a remainder of rounding at a window's edge is no piece
 
 
 def run_spans(samples: DataFrame) -> DataFrame:
-    """Return `run`, `started_s`, `ended_s`: while all tasks reported, except those that fell silent long before the
-    end.
+    """Return `run`, `started_s`, `ended_s`, `usual_s` (a sample's length): while all tasks reported,
+    except those that fell silent long before the end.
 
     Tasks report out of step: in the last interval of a log some have not reported yet, which is no silence.
     """
@@ -42,7 +42,7 @@ def run_spans(samples: DataFrame) -> DataFrame:
         f.min(f.col("t_s") - f.col("dt_s")).alias("first_s"), f.max("t_s").alias("last_s")
     )
     edges = tasks.groupBy("run").agg(f.min("first_s").alias("earliest_s"), f.max("last_s").alias("latest_s"))
-    usual = samples.groupBy("run").agg(f.mode("dt_s").alias("usual_s"))
+    usual = samples.groupBy("run").agg(f.mode("dt_s", deterministic=True).alias("usual_s"))
     began_late = f.col("first_s") > f.col("earliest_s") + OUT_OF_STEP * f.col("usual_s")
     fell_silent = f.col("last_s") < f.col("latest_s") - OUT_OF_STEP * f.col("usual_s")
     return (
@@ -52,6 +52,7 @@ def run_spans(samples: DataFrame) -> DataFrame:
         .agg(
             f.max(f.when(~began_late, f.col("first_s"))).alias("started_s"),
             f.min(f.when(~fell_silent, f.col("last_s"))).alias("ended_s"),
+            f.max("usual_s").alias("usual_s"),
         )
     )
 
@@ -92,7 +93,7 @@ def worker_lines(samples: DataFrame) -> DataFrame:
     line = f.struct(
         f.lit(1).alias("v"), f.col("t_s").alias("t"), "dt_s", "machine", "port", f.lit(0).alias("pid"), "seq",
         # Nulls, never zeros, for data that foreign logs lack.
-        _columns("entries", ("task", "component", *SAMPLE_COUNTS), ("execute_ms", "process_ms", "queue"))
+        _columns(f.col("entries"), ("task", "component", *SAMPLE_COUNTS), ("execute_ms", "process_ms", "queue"))
         .alias("tasks"),
         f.when(f.size(spouts) > 0, _columns(spouts, ("task", "emitted"), ("due", "behind_ms"))).alias("spouts"),
     )  # fmt: skip
@@ -100,24 +101,24 @@ def worker_lines(samples: DataFrame) -> DataFrame:
     return lines.select("run", worker.alias("worker"), "t_s", text.alias("value"))
 
 
-def _columns(entries: Column | str, names: Sequence[str], missing: Sequence[str]) -> Column:
+def _columns(entries: Column, names: Sequence[str], missing: Sequence[str]) -> Column:
     return f.struct(
-        *[f.transform(entries, lambda entry, name=name: entry[name]).alias(name) for name in names],
+        *[entries[name].alias(name) for name in names],  # of each entry
         *[f.transform(entries, lambda _: f.lit(None).cast("bigint")).alias(name) for name in missing],
     )
 
 
 def run_components(samples: DataFrame) -> DataFrame:
-    """Return one row a run and component: its tasks and whether it emitted, executed or is a spout."""
+    """Return one row a run and component: its tasks, tuples, and whether it is a spout."""
     return (
         samples.groupBy("run", "component")
         .agg(
             f.array_sort(f.collect_set("task")).alias("tasks"),
             f.bool_or("spout").alias("spout"),
-            (f.coalesce(f.sum("emitted"), f.lit(0)) > 0).alias("emits"),
-            (f.coalesce(f.sum("executed"), f.lit(0)) > 0).alias("executes"),
+            f.coalesce(f.sum("emitted"), f.lit(0)).alias("emitted"),
+            f.coalesce(f.sum("executed"), f.lit(0)).alias("executed"),
         )
-        .select("run", "component", "tasks", "spout", "emits", "executes")
+        .select("run", "component", "tasks", "spout", "emitted", "executed")
     )
 
 
@@ -132,18 +133,20 @@ class RunSamples:
     components: tuple[Row, ...]
     started_s: float
     ended_s: float
+    usual_s: float
 
 
 def write_series(
-    spark: SparkSession, format: str, reader: LogReader, sources: Sequence[LogSource], experiment_dir: Path, stamp: str
-) -> Path:
+    spark: SparkSession, format: str, reader: LogReader, sources: Sequence[LogSource], experiment_dir: Path, stamp: str,
+    say: Say,
+) -> Path:  # fmt: skip
     """Read the files into a new series of `experiment_dir`; nothing is left behind if that fails."""
     text = "\n".join(f"{source.file} {source.options.model_dump_json()}" for source in sources)
     digest = hashlib.sha256(f"{text}\n{time.time_ns()}".encode()).hexdigest()[:8]
     root = experiment_dir / f"{stamp}-{digest}"
     (root / STAGING).mkdir(parents=True)
     try:
-        _write_folder(spark, format, reader, sources, SeriesPaths(root))
+        _write_folder(spark, format, reader, sources, SeriesPaths(root), say)
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
@@ -151,10 +154,12 @@ def write_series(
 
 
 def _write_folder(
-    spark: SparkSession, format: str, reader: LogReader, sources: Sequence[LogSource], paths: SeriesPaths
+    spark: SparkSession, format: str, reader: LogReader, sources: Sequence[LogSource], paths: SeriesPaths, say: Say
 ) -> None:
     staging = paths.root / STAGING
-    lines_parsed = _store(contract.parse_lines(contract.read_text(spark, sources), reader), staging / "lines")
+    lines_parsed = _store(
+        contract.parse_lines(contract.read_text(spark, sources, staging / "files"), reader), staging / "lines"
+    )
     line_counts = contract.count_lines(lines_parsed, format, reader)
     facts = reader.runs(lines_parsed, sources)
     read = _store(reader.samples(lines_parsed, sources), staging / "samples")
@@ -189,6 +194,7 @@ def _write_folder(
         "spec": {"read": {"format": format, "files": files}},
     }
     for run in runs.values():
+        say(summary(run))
         _write_run(paths, run, record)
     write_json_atomic(paths.series_json, {
         "v": 1, "series_id": paths.root.name, "experiment": experiment_of(paths.root), "spec": {"read_from": format},
@@ -217,10 +223,7 @@ def _runs_with_samples(read: DataFrame, facts: Mapping[str, RunFacts]) -> dict[s
             f"run {run!r}: no count of tuples in any of its lines; wanted are two reports or more of a topology's own "
             "tasks (of Storm from 2.3 on with topology.enable.v2.metrics.tick: true)"
         )
-    result = {
-        run: RunSamples(of_run, tuple(components[run]), spans[run].started_s, spans[run].ended_s)
-        for run, of_run in facts.items()
-    }
+    result = {run: RunSamples(of_run, tuple(components[run]), *spans[run][1:]) for run, of_run in facts.items()}
     for run, each in result.items():
         event_s, names = each.facts.scaled_at_s, [row.component for row in each.components]
         if event_s is not None and not each.started_s < event_s < each.ended_s:
@@ -238,11 +241,25 @@ def _runs_with_samples(read: DataFrame, facts: Mapping[str, RunFacts]) -> dict[s
     return result
 
 
+def summary(run: RunSamples) -> str:
+    """Return a line with the run's interval, its spouts and its sinks with their tuples, and what was mended."""
+    sinks, emitted = sinks_of(run), sum(row.emitted for row in run.components if row.spout)
+    spouts = ", ".join(f"{row.component} ({row.emitted:,} emitted)" for row in run.components if row.spout)
+    share = {row.component: f", {row.executed / emitted:.2%} of that" if emitted else "" for row in run.components}
+    ends = ", ".join(
+        f"{row.component} ({row.executed:,} executed{share[row.component]})"
+        for row in run.components
+        if row.component in sinks
+    )
+    note = f"; {run.facts.note}" if run.facts.note else ""
+    return f"run {run.facts.run}: a report every {run.usual_s:g} s; spouts: {spouts or 'none'}; sinks: {ends}{note}"
+
+
 def sinks_of(found: RunSamples) -> set[str]:
     """Return the given sinks, else the components that execute but never emit."""
     if found.facts.sinks is not None:
         return set(found.facts.sinks)
-    return {row.component for row in found.components if row.executes and not row.emits}
+    return {row.component for row in found.components if row.executed and not row.emitted}
 
 
 # --- worker lines ----------------------------------------------------------------------------------------------------
