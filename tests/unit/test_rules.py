@@ -178,7 +178,6 @@ ALLOWED = {
     "inventory/remote/ssh.py: channel.recv_exit_status": "of a channel that `_limited` closes",
     "playbooks/clock.py: subprocess.Popen": "killed by its timer",
     "playbooks/storm_home/files/training/train.py: subprocess.Popen": "daemons in a namespace that has a limit",
-    "barograph/cli/ui.py: airflow.wait": "a server: until somebody ends it",
     "barograph/cli/ui.py: FileLock": "acquired without waiting",
     "barograph/pool.py: os.waitpid": "of a process that has answered, or whose pipe has ended: it does nothing more",
     "barograph/run/code_service.py: subprocess.Popen": "each answer has a limit, and `close` kills it",
