@@ -13,6 +13,7 @@ from analysis.compare import sentence
 from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.numerals import FIXED, MISSING, number, with_unit
 from analysis.report.figures import style
+from analysis.stats.effect import LEVEL, PairedEffect
 
 THROUGHPUT, OWN_CHANGE = "throughput_after", "gain_percent"
 PUBLISHED = f"in the {with_unit(f'{PUBLISHED_S:g}', 's')}"
@@ -166,6 +167,9 @@ def _sentence(row: LedgerRow, after: str, measured: SeriesConditions) -> str:
 
 def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: SeriesConditions) -> str:
     highest = max(rows, key=lambda row: -100.0 if row.measured is None else row.measured)
+    if isinstance(highest.estimate, PairedEffect):  # the highest of many is high by chance: Bonferroni's interval
+        low, high = highest.estimate.interval(1 - LEVEL / len(rows))
+        highest = replace(highest, low=low, high=high)
     variant, baseline = _name(highest.claim.variant), _baseline_name(highest)
     failed = _failures([row.claim for row in rows], measured)
     noun = f"{NOUNS[highest.claim.metric]} {after}{' in complete runs' if failed else ''}"

@@ -1,5 +1,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from random import Random
 
 from analysis.claims.rows import Outcome, RunValue, SeriesConditions
 from analysis.claims.statements import Claim, ClaimKind, load_claims
@@ -153,3 +154,15 @@ def test_sentences_of_headlines() -> None:
 def test_failures_that_are_not_the_systems_leave_the_sentence_as_it_is() -> None:
     assert "failed" not in of_ended(LEVELS, {EVEN: 0, STELA: 3}, "infrastructure")
     assert of_ended(LEVELS, {EVEN: 0, STELA: 0}) == sentence(LEVELS)
+
+
+def test_the_highest_of_nine_equal_variants_is_shown_to_be_higher_in_few_series_only() -> None:
+    """Its own interval alone would leave 0 out, above it, in one of thirteen."""
+    random, names = Random(7), [EVEN, *(f"other_{i}" for i in range(9))]
+    sentences = [
+        sentence({name: [random.gauss(100, 2) for _ in range(6)] for name in names}, variants=names) for _ in range(200)
+    ]
+    assert sum(" above it" in text for text in sentences) <= 6
+    real = {name: [random.gauss(130 if name == "other_3" else 100, 2) for _ in range(6)] for name in names}
+    assert "other 3 had the highest throughput after the scale-out" in sentence(real, variants=names)
+    assert " above it" in sentence(real, variants=names)
