@@ -186,6 +186,13 @@ def leftover_names(lease_ids: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"machines of {lease_id}" for lease_id in lease_ids)
 
 
+@runtime_checkable
+class SupportsRemark(Protocol):
+    """It can say what its options come to, before anything is done."""
+
+    def remark(self) -> str: ...
+
+
 class TestbedOptions(BaseModel):
     """Base class of each testbed's options: strict, frozen, unknown keys refused."""
 

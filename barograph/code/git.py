@@ -142,13 +142,21 @@ def resolve_code(code: Code) -> Code:
 def _suggestion(folder: Path, ref: str) -> str:
     try:
         names = git(folder, "for-each-ref", "--sort=-committerdate", "--format=%(refname:short)").split()
-        shallow = git(folder, "rev-parse", "--is-shallow-repository") == "true"
     except GitFailed:
         return "; it is no git repository: clone it with git instead of copying its files"
-    close = difflib.get_close_matches(ref, names, n=3) or [n for n in names if n.rpartition("/")[2] == ref]
+    close = [n for n in names if n.endswith(f"/{ref}")] or difflib.get_close_matches(ref, names, n=3)
     newest = f"its newest refs: {', '.join(names[:MOST_REFS]) or 'none'}"
     suggestion = f"; did you mean {' or '.join(close)}?" if close else f"; {newest}"
-    return suggestion + ("; it is a shallow clone: git fetch --unshallow gives it the rest" if shallow else "")
+    return suggestion + shallow_hint(folder)
+
+
+def shallow_hint(folder: Path) -> str:
+    """Return what a clone without its older commits lacks; empty for any other folder."""
+    try:
+        is_shallow = git(folder, "rev-parse", "--is-shallow-repository") == "true"
+    except GitFailed:
+        return ""
+    return "; it is a shallow clone: git fetch --unshallow gives it the rest" if is_shallow else ""
 
 
 def _jar_digest(jar: Path) -> str:
@@ -194,6 +202,15 @@ def uncommitted_remark(experiment: Experiment) -> str | None:
 SHORT = 12  # digits of a commit in messages
 
 
+def has_same_folder(a: Code, b: Code, name: str) -> bool:
+    """Return True for two commits with equal content of that folder."""
+    try:
+        trees = [git(folder_with_commit(code), "rev-parse", f"{code.commit}:{name}") for code in (a, b)]
+    except (GitFailed, NoSuchRef, NoSuchRepository):
+        return False
+    return trees[0] == trees[1]
+
+
 def code_label(code: Code) -> str:
     """Return `my-branch (0123456789ab)`, for messages."""
     short = code.commit[:SHORT]
@@ -210,7 +227,8 @@ def folder_with_commit(code: Code) -> Path:
             continue
         return folder
     where = code.repository or "this repository"
-    raise NoSuchRef(f"{where} has no commit {code.commit} (any more); give a ref that it has")
+    hint = shallow_hint(folder)
+    raise NoSuchRef(f"{where} has no commit {code.commit} (any more); give a ref that it has{hint}")
 
 
 def export_folder(code: Code, name: str, to: Path) -> None:

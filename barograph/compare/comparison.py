@@ -16,6 +16,7 @@ from pydantic import Field, StringConstraints
 
 from analysis.compare.question import DEFAULT_BLOCKS, Budget, Pair
 from analysis.record.files import COMPARISONS
+from barograph.code.git import has_same_folder
 from barograph.errors import ExperimentError
 from barograph.plan import durations
 from barograph.plan.experiment import FOREIGN, WHOLE_CLUSTER, Code, Experiment, TopologyChanges, Variant, from_data
@@ -258,6 +259,11 @@ def remarks(comparison: Comparison) -> tuple[str, ...]:
             "with one seed the model gives the same of both" if is_model else "a difference that it calls is chance"
         )
         texts.append(f"A and B are the same commit {a.code.commit[:10]}: an A/A comparison; {chance}")
+    elif not (a.foreign or b.foreign) and has_same_folder(a.code, b.code, "scheduler_plugins"):
+        texts.append(
+            f"A and B have the same policies: {a.code.commit[:10]} and {b.code.commit[:10]} do not differ in"
+            " scheduler_plugins/, and nothing else of them is compared; run the experiment from each checkout instead"
+        )
     if is_model:
         texts.append(
             "of each commit its policies and its policy service decide; bridge, Nimbus and machines are those of the"

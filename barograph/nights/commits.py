@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from barograph.code.git import GitFailed, git
+from barograph.code.git import GitFailed, git, shallow_hint
 from barograph.errors import ExperimentError
 from barograph.settings import ROOT
 
@@ -48,7 +48,7 @@ def commit_of(ref: str, root: Path = ROOT) -> Commit:
     except GitFailed as error:
         names = ", ".join(branches(root)) or "none"
         raise ExperimentError(
-            f"{ref!r} is no commit of {root}; give a branch, a tag or a hash; branches: {names}"
+            f"{ref!r} is no commit of {root}; give a branch, a tag or a hash; branches: {names}{shallow_hint(root)}"
         ) from error
     return _commit(output)
 
@@ -56,7 +56,9 @@ def commit_of(ref: str, root: Path = ROOT) -> Commit:
 def branches(root: Path) -> tuple[str, ...]:
     """Return the branches, newest first; empty where the folder is not a git repository."""
     try:
-        output = git(root, "for-each-ref", "--format=%(refname:short)", "--sort=-committerdate", "refs/heads")
+        output = git(
+            root, "for-each-ref", "--format=%(refname:short)", "--sort=-committerdate", "refs/heads", "refs/remotes"
+        )
     except GitFailed:
         return ()
     return tuple(output.split())
@@ -78,7 +80,7 @@ def commits_between(good: Commit, bad: Commit, *, all_commits: bool, root: Path 
         hint = f"; their common ancestor is {base[:10]}: compare BAD with that first" if base else ""
         if base == bad.hash:
             hint = ", which is the older of the two: give the commit where the number was well first"
-        raise ExperimentError(f"GOOD {good.short} is not an ancestor of BAD {bad.short}{hint}")
+        raise ExperimentError(f"GOOD {good.short} is not an ancestor of BAD {bad.short}{hint}{shallow_hint(root)}")
     paths: Sequence[str] = () if all_commits else (POLICY_FOLDER,)
     output = git(
         root, "log", "--first-parent", "--reverse", "--format=%H%x00%ct%x00%s", f"{good.hash}..{bad.hash}", "--", *paths

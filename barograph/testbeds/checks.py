@@ -21,7 +21,15 @@ from barograph.plan.simulation import OWN_SETTINGS, complaints, is_simulated
 from inventory import TESTBEDS, machines
 from inventory.leases import registry
 from inventory.machines import MachineRequest
-from inventory.testbed import Place, SupportsDisturbances, SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
+from inventory.testbed import (
+    Place,
+    SupportsDisturbances,
+    SupportsFaults,
+    SupportsGiveBack,
+    SupportsGrow,
+    SupportsRemark,
+    Testbed,
+)
 from scheduler_plugins.service.samples import FRESH_S
 
 if TYPE_CHECKING:
@@ -99,10 +107,12 @@ def machine_requests(experiment: Experiment, workers: Sequence[str] | None = Non
 
 def remarks(experiment: Experiment) -> tuple[str, ...]:
     """Return remarks on what is allowed but notable."""
-    testbed = experiment.testbed
-    type_, is_whole = machines.machine_type(testbed.machine_type), testbed_of(testbed).whole_machines
+    testbed, place = experiment.testbed, testbed_of(experiment.testbed)
+    type_, is_whole = machines.machine_type(testbed.machine_type), place.whole_machines
     worker_type = machine_requests(experiment)[1].type
     remarks = [machines.describe_scaling(type_, 1.0 if is_whole else testbed.scale, worker_type.bandwidth_mbit)]
+    if isinstance(place, SupportsRemark):
+        remarks.append(place.remark())
     if is_whole and testbed.scale != 1:
         remarks.append(f"{testbed.name} gives whole machines: the scale of {testbed.scale:g} is not applied")
     slots = experiment.machines.before * worker_type.slots

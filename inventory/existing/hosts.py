@@ -31,9 +31,9 @@ class ExistingOptions(TestbedOptions):
     """`testbed.options.existing`."""
 
     inventory: PathText = Field(
-        description="give the path of an Ansible inventory file (INI or YAML) that lists the machines"
+        description="give the path of an Ansible inventory (a file or a folder) that lists the machines"
     )
-    group: Word = "all"  # the machines of this group, in the file's order
+    group: Word = "all"  # the machines of this group, in Ansible's order
     master: Word | None = None  # the master's name; None: the first of group `master`, else the first
     ssh_key: PathText | None = None  # for machines without ansible_ssh_private_key_file; None: the user's first own key
     known_hosts: PathText = "~/.ssh/known_hosts"
@@ -44,6 +44,9 @@ HOST_VARIABLES = (
     "ansible_host", "ansible_port", "ansible_user", "ansible_ssh_private_key_file", "ansible_connection",
     "experiment_address", "inside_address", "machine_slots",
 )  # fmt: skip
+ALIASES = {f"ansible_ssh_{name}": f"ansible_{name}" for name in ("host", "port", "user")}
+SSH_ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
+JUMP = re.compile(r"(?i)proxyjump|proxycommand|(^|\s)-[JW]")
 # Without this a file that cannot be read counts as a file without machines.
 STRICT_PARSING = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_NOCOLOR": "1"}
 DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")  # as ssh tries them
@@ -99,9 +102,10 @@ def choose_hosts(options: ExistingOptions) -> HostChoice:
 
 def _read_inventory_file(file: Path) -> dict[str, Any]:
     """Return the output of `ansible-inventory --list` for the file."""
-    if not file.is_file():
+    if not file.exists():
         raise ConfigurationError(
-            f"testbed.options.existing.inventory is {file}: there is no such file; give an Ansible inventory file"
+            f"testbed.options.existing.inventory is {file}: there is no such file; give an Ansible inventory file, or"
+            " a folder of them"
         )
     argv = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "-i", str(file)]
     try:
@@ -111,6 +115,11 @@ def _read_inventory_file(file: Path) -> dict[str, Any]:
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(f"{file}: ansible-inventory did not end within {LIMIT_S:g} s") from error
     if process.returncode != 0:
+        if "vault" in process.stderr:
+            raise ConfigurationError(
+                f"{file}: its variables are in a vault, and {' '.join(process.stderr.split())[-200:]};"
+                " set ANSIBLE_VAULT_PASSWORD_FILE to a file with its password"
+            )
         # The message of the parser for this kind of file (the last one tried) and its place.
         lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
         messages = [
@@ -124,12 +133,22 @@ def _read_inventory_file(file: Path) -> dict[str, Any]:
 
 
 def _hosts_below(inventory: Mapping[str, Any], group: str) -> list[str]:
-    body = inventory.get(group, {})
-    below = [name for child in body.get("children", []) for name in _hosts_below(inventory, child)]
-    return [*body.get("hosts", []), *below]
+    """Return a group's machines in Ansible's order: its own, those of its children, those of their children."""
+    groups = [group]
+    for each in groups:  # it grows
+        groups += [name for name in inventory.get(each, {}).get("children", []) if name not in groups]
+    return [name for each in groups for name in inventory.get(each, {}).get("hosts", [])]
 
 
 def _host(called: str, variables: Mapping[str, Any], file: Path) -> Host:
+    # Ansible still takes the names of its first years, and prefers them.
+    variables = {**variables, **{new: variables[old] for old, new in ALIASES.items() if variables.get(old)}}
+    for name in SSH_ARGUMENTS:
+        if JUMP.search(str(variables.get(name, ""))):
+            raise ConfigurationError(
+                f"{file}: {name} of {called} is {variables[name]!r}; a jump host is not supported: run barograph on a"
+                " machine that reaches it directly, such as the jump host, and remove the option"
+            )
     values = {name: variables[name] for name in HOST_VARIABLES if variables.get(name) not in (None, "")}
     for name, value in values.items():
         if not isinstance(value, str | int) or "{{" in str(value):

@@ -56,6 +56,10 @@ class ExistingTestbed:
         check_names(self.name, requests)
         survey.survey_machines(requests, self._choice(), self._options())
 
+    def remark(self) -> str:
+        """See `SupportsRemark.remark`."""
+        return f"the master would be {self._choice().hosts[0]}"
+
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         registry.require_new(lease, hosts.logins_file(lease.lease_id).exists())
         surveyed_machines = survey.survey_machines(requests, self._choice(), self._options())

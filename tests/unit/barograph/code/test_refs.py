@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barograph.code import NoSuchRef, NoSuchRepository
-from barograph.code.git import folder_with_commit, resolve_experiment, uncommitted_remark
+from barograph.code.git import folder_with_commit, has_same_folder, resolve_experiment, uncommitted_remark
 from barograph.plan.blocks import digest
 from barograph.plan.experiment import Code, Experiment, Variant, from_data, load
 from barograph.series.series import open_series, read_series
@@ -67,8 +67,17 @@ def test_what_is_no_commit_is_told_with_what_is(here: Repository, ref: str, word
 
 def test_a_branch_that_is_only_the_remotes_is_found_by_its_end(here: Repository) -> None:
     here.git("update-ref", "refs/remotes/origin/feature/faster", "HEAD")
-    with pytest.raises(NoSuchRef, match="did you mean origin/feature/faster"):
+    here.branch("fastest")
+    with pytest.raises(NoSuchRef, match=r"did you mean origin/feature/faster\?"):
         resolve_ref("faster")
+
+
+def test_commits_that_differ_elsewhere_have_the_same_policies(here: Repository) -> None:
+    commits = [here.commit({"scheduler_plugins/a": text, "topologies/b": other}) for text, other in ("12", "13", "23")]
+    codes = [Code(commit, commit) for commit in commits]
+    assert has_same_folder(codes[0], codes[1], "scheduler_plugins")
+    assert not has_same_folder(codes[1], codes[2], "scheduler_plugins")
+    assert not has_same_folder(codes[0], replace(codes[1], commit="0" * 40), "scheduler_plugins")
 
 
 def test_a_copy_without_git_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

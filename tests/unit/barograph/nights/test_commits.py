@@ -1,5 +1,6 @@
 """What git says, of a repository that a test makes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_ends_that_are_none(commit: MakeCommit, tmp_path: Path) -> None:
         ExperimentError, match=f"GOOD {bad.short} is not an ancestor of BAD {good.short}, which is the older of the two"
     ):
         commits_between(bad, good, all_commits=False, root=tmp_path)
+
+
+def test_a_shallow_clone_and_a_branch_of_the_remote(commit: MakeCommit, tmp_path: Path) -> None:
+    good = commit("one")
+    bad = commit("two")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path}", str(clone))
+    with pytest.raises(ExperimentError, match=r"branches: .*origin/main.*shallow clone: git fetch --unshallow"):
+        commit_of(good, clone)
+    older = replace(commit_of(bad, clone), hash=good)
+    with pytest.raises(ExperimentError, match=r"is not an ancestor of .*shallow clone: git fetch --unshallow"):
+        commits_between(older, commit_of("main", clone), all_commits=True, root=clone)
 
 
 def test_a_copy_without_git_has_no_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,45 @@ def test_ranges_groups_and_variables(tmp_path: Path) -> None:
         assign_hosts([*WANTED, *(MachineRequest(f"m{n}", MACHINE_TYPES["type_1"]) for n in (3, 4))], chosen)
 
 
+NESTED = """\
+all:
+  children:
+    outer:
+      hosts: {a: {ansible_ssh_host: 192.0.2.9, ansible_ssh_port: 2200, ansible_ssh_user: eve}}
+      children:
+        inner:
+          hosts: {c: , d: }
+    other:
+      hosts: {b: }
+"""
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_machines_are_in_ansibles_order_and_old_names_of_variables_are_read(is_folder: bool, tmp_path: Path) -> None:
+    """Ansible has the machines of all groups of a level before those of the groups in them."""
+    chosen = choose_hosts(options(tmp_path / "hosts.yaml", NESTED))
+    if is_folder:
+        chosen = choose_hosts(ExistingOptions(inventory=str(tmp_path)))
+    assert [host.called for host in chosen.hosts] == ["a", "b", "c", "d"]
+    assert str(chosen.hosts[0]) == "a (eve@192.0.2.9:2200)"
+    testbed = ExistingTestbed({"inventory": str(tmp_path)})
+    assert testbed.remark() == "the master would be a (eve@192.0.2.9:2200)"
+
+
+@pytest.mark.parametrize("arguments", ["-J gate", "-o ProxyJump=gate", "-o ProxyCommand='ssh -W %h:%p gate'"])
+def test_a_jump_host_is_refused_by_name(arguments: str, tmp_path: Path) -> None:
+    text = f'a ansible_ssh_common_args="{arguments}"\n'
+    with pytest.raises(ConfigurationError, match=r"ansible_ssh_common_args of a is .* a jump host is not supported"):
+        choose_hosts(options(tmp_path / "hosts", text))
+
+
+def test_variables_in_a_vault_need_its_password(tmp_path: Path) -> None:
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n3336\n")
+    with pytest.raises(ConfigurationError, match=r"are in a vault.*set ANSIBLE_VAULT_PASSWORD_FILE to a file"):
+        choose_hosts(options(tmp_path / "hosts", "a\n"))
+
+
 def test_the_master_that_is_named_is_the_master(tmp_path: Path) -> None:
     chosen = choose_hosts(options(tmp_path / "hosts", INI, master="gamma"))
     assert chosen.hosts[0].called == "gamma" and len(chosen.hosts) == 5
