@@ -63,12 +63,15 @@ record ForeignClass(String name, URLClassLoader loader, Constructor<?> construct
     }
 
     /**
-     * Loads each class that the scheduler's class and others of its jars refer to, as far as it reaches them. Throws
-     * SchedulerFailed for the first that neither the jars nor Storm have.
+     * Loads each class that the scheduler's class and its neighbours refer to, as far as it reaches them. Throws
+     * SchedulerFailed for the first that neither the jars nor Storm have. Libraries are not followed: some refer to
+     * what they can do without.
      */
     void requireReferences() throws SchedulerFailed, IOException {
         Deque<String> open = new ArrayDeque<>(List.of(name));
         Set<String> known = new HashSet<>(open);
+        String place = name.substring(0, name.lastIndexOf('.') + 1);
+        String neighbours = place.replaceFirst("^((?:\\w+\\.){2,})\\w+\\.$", "$1"); // com.me. of com.me.scheduler.
         while (!open.isEmpty()) {
             String user = open.pop();
             URL file = loader.findResource(user.replace('.', '/') + ".class");
@@ -83,7 +86,9 @@ record ForeignClass(String name, URLClassLoader loader, Constructor<?> construct
                         throw new SchedulerFailed("class " + user + " needs " + each + ", which neither the jar nor Storm has ("
                             + e + "); build it against this Storm, with its libraries in the jar");
                     }
-                    open.push(each);
+                    if (each.startsWith(neighbours)) {
+                        open.push(each);
+                    }
                 }
             }
         }
