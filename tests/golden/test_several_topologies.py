@@ -252,7 +252,7 @@ def test_a_comparison_has_the_zero_of_a_topology_that_was_starved(three: SeriesP
     for name in STORED:
         of = [row | {"run_id": names[row["run_id"]]} for row in small_tables.rows(three, name, runs=names.keys())]
         as_complete = {"status": "complete", "repetition": 1, "block": 1} if name == "runs" else {}
-        if of:
+        if of and "struct" not in TABLES[name].ddl:  # workers' lines, which no comparison reads
             write_table(tmp_path, name, [row | as_complete for row in of])
     pair = runs_of(Pair("policy", "even_rebalance", "stela"), small_tables.rows(SeriesPaths(tmp_path), "runs"))
     blocks = {each.key: each.blocks for each in series_blocks(SeriesPaths(tmp_path), [pair])}
