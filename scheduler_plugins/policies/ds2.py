@@ -75,7 +75,7 @@ def decide(observation: Observation, memory: Memory, parameters: Ds2Parameters =
     if is_asked and (why := next((each.problem for each in proposals.values() if each.problem), "")):
         return Decision(memory=memory, reason=f"held: {why}")
     executors = {topology_id: each.executors for topology_id, each in proposals.items() if each.executors}
-    placement = _placements(observation, executors)
+    placement = placements(observation, executors)
     new_memory = {**memory, TOPOLOGIES: {topology_id: each.recent for topology_id, each in proposals.items()}}
     reason = "; ".join(each.words for each in proposals.values() if each.words) or "as is needed"
     return Decision(executors, placement, memory=new_memory, settled=is_asked, reason=reason)
@@ -164,7 +164,7 @@ def _components_from_sources(topology: Topology) -> Iterator[Component]:
                     queue.append(topology.component(edge.target))
 
 
-def _placements(observation: Observation, executors: Mapping[str, Needs]) -> dict[str, Mapping[int, Slot]]:
+def placements(observation: Observation, executors: Mapping[str, Needs]) -> dict[str, Mapping[int, Slot]]:
     """Return task → slot where it changes, by topology id. A topology with fewer workers than its setting may open
     one."""
     slots = initial_placement.sort_slots(
