@@ -12,7 +12,18 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from scheduler_plugins.model import Decision, Policy
-from scheduler_plugins.policies import ds2, even, foreign, greedy, metis, round_robin, stela, storm, topology_aware
+from scheduler_plugins.policies import (
+    ds2,
+    even,
+    foreign,
+    greedy,
+    henge,
+    metis,
+    round_robin,
+    stela,
+    storm,
+    topology_aware,
+)
 
 
 class PolicyError(Exception):
@@ -43,6 +54,7 @@ POLICIES: Mapping[str, PolicyEntry] = {
         foreign.decide, foreign.ForeignParameters, frozenset({"scale_out", "reschedule"}), is_host=True
     ),
     "greedy": PolicyEntry(greedy.decide, greedy.GreedyParameters, frozenset({"reschedule"}), reads_rates=True),
+    "henge": PolicyEntry(henge.decide, henge.HengeParameters, frozenset(), reads_rates=True),
     "metis": PolicyEntry(metis.decide, metis.MetisParameters, frozenset({"reschedule"}), reads_rates=True),
     "round_robin": PolicyEntry(
         round_robin.decide, round_robin.RoundRobinParameters, frozenset({"scale_out", "scale_in"})

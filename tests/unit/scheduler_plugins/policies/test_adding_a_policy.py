@@ -45,9 +45,9 @@ def test_one_file_one_line_one_test(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(NO_DEADLINE)
     registry = tmp_path / "scheduler_plugins" / "policies" / "__init__.py"
     text = registry.read_text()
-    text = text.replace("policies import ", "policies import busiest, ", 1)
+    text = text.replace("policies import (", "policies import (\n    busiest,", 1)
     text = text.replace('    "even": PolicyEntry(', f'{line}    "even": PolicyEntry(', 1)
-    assert "busiest.decide" in text and "import busiest" in text
+    assert "busiest.decide" in text and "    busiest,\n" in text
     registry.write_text(text)
     tests = [str(POLICIES), str(CONTRACT), "-k", "busiest"]
     command = [

@@ -31,7 +31,9 @@ def test_every_policy_and_parameter_is_described(name: str) -> None:
         assert not missing, f"neither docs/policies.md nor the docstring of {name}'s file says what {missing} are"
         assert head(entry).strip(), f"neither docs/policies.md nor the docstring of {name}'s file says what it does"
         return
-    assert [{word.strip().replace("-", "_") for word in each.split(",")} for each in answers] == [entry.events]
+    assert [{word.strip().replace("-", "_") for word in each.split(",") if word.strip()} for each in answers] == [
+        entry.events
+    ]
     for field in fields(entry.parameters):
         if (name, field.name) not in CHOSEN_ELSEWHERE:
             whose = "".join(row[1] for row in ROWS if len(row) == 6 and f"`{field.name}`" in row[2])

@@ -14,7 +14,8 @@ FILES = sorted([*(path for path in (PACKAGE / "policies").glob("*.py") if path.n
 # What the master has besides the standard library's pure parts: numpy, pymetis.
 PURE = {"__future__", "abc", "array", "bisect", "collections", "collections.abc", "copy", "dataclasses", "enum",
         "fractions", "functools", "heapq", "itertools", "json", "math", "numbers", "operator", "re", "statistics",
-        "string", "types", "typing", "numpy", "numpy.typing", "pymetis", "scheduler_plugins.model"}  # fmt: skip
+        "string", "types", "typing", "numpy", "numpy.typing", "pymetis", "scheduler_plugins.model",
+        "scheduler_plugins.service_level"}  # fmt: skip
 SEEDED = {"random": {"Random"}, "numpy.random": {"Generator", "default_rng"}}
 IMPURE_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint"}
 
