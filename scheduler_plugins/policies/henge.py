@@ -54,7 +54,7 @@ class HengeParameters:
     new_data_s: float = 300.0  # of samples after a time without them, until it acts again (HP 7.5.2)
     uptime_s: float = 0.0  # of a topology until it is touched; the authors' code has 900
     initial: initial_placement.InitialRule = "round_robin"
-    max_samples_age_s: float = 30.0  # older samples are none
+    max_samples_age_s: float = 10.0  # older samples are none
 
     def __post_init__(self) -> None:
         check_parameters(
