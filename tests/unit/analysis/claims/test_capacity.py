@@ -157,9 +157,9 @@ def test_what_burns_cpu_or_has_no_rate_has_none(parameters: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("type: SHUFFLE", "type: ALL"),
+        ('"type": "SHUFFLE"', '"type": "ALL"'),
         ("barograph.topologies.PassBolt", "org.apache.storm.testing.TestBolt"),
-        ("from: centre\n  to: sink_1", "from: centre\n  to: centre"),
+        ('"from": "centre"\n  "to": "sink_1"', '"from": "centre"\n  "to": "centre"'),
     ],
 )
 def test_what_it_does_not_know_has_none(old: str, new: str) -> None:

@@ -44,7 +44,7 @@ BAD += [
         [*EC2, "budget_usd=50", "--option", "region=eu-west-1", "--option", "instance_types={type_1: z9.huge}"],
         "has no price for z9.huge in eu-west-1; it has",
     ),
-    (EXISTING, "testbed.options.existing.inventory is missing: give the path of an Ansible inventory file"),
+    (EXISTING, "testbed.options.existing.inventory is missing: give the path of an Ansible inventory"),
     ([*EXISTING, "--option", "inventory=/nonexistent/hosts.ini"], "there is no such file; give an Ansible inventory"),
     (["stela/star", "--testbed", "emulab"], "testbed.options.emulab is missing; it says how to reach it"),
 ]
