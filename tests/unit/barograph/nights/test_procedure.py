@@ -25,7 +25,12 @@ def star() -> Experiment:
 def test_variants_repetitions_seed_claims_and_budget_do_not_count(star: Experiment) -> None:
     other = replace(star, repetitions=9, seed=5, claims=(), variants=star.variants[:1], title="x", lease_minutes=1.0)
     assert of(other) == of(star)
-    paid = replace(star, testbed=replace(star.testbed, options={"fake": {"budget_usd": 5}, "ec2": {"region": "x"}}))
+    paid = replace(
+        star,
+        testbed=replace(
+            star.testbed, options={"fake": {"budget_usd": 5}, "ec2": {"region": "eu-west-1", "budget_usd": 5}}
+        ),
+    )
     assert of(paid) == of(star)
 
 
