@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.record.small_tables import Row, Unit, unit_columns, unit_of
+from scheduler_plugins import service_level
+from scheduler_plugins.service_level import EdgeCount
 
 MINUTE_S = 60.0
 
@@ -155,29 +157,11 @@ def juice(
     A component that sent nothing on, such as a filter that nothing passed, is where its tuples end: a sink.
     """
     edges, nothing = set(edges), SourceInput(is_unthrottled=is_unthrottled)  # of a source that nobody measured
-    sent, on_edge, executed = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    sent, executed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for row in counts:
-        sent[row["source"]] += row["sent"]
-        on_edge[row["source"], row["target"]] += row["sent"]
+        sent[row["source"], row["target"]] += row["sent"]
         executed[row["source"], row["target"]] += row["executed"]
-    components = {name for edge in edges for name in edge}
-    sources = components - {target for _, target in edges}
-
-    def of(name: str, below: frozenset[str] = frozenset()) -> float | None:
-        """None where it is not known."""
-        if name in below:
-            return None
-        if name in sources:
-            share = inputs.get(name, nothing).share
-            return None if share and not sent[name] else share  # it emitted what nobody counted as sent
-        total = 0.0
-        for edge in (edge for edge in edges if edge[1] == name):
-            if (above := of(edge[0], below | {name})) is None:
-                return None
-            total += above * min(on_edge[edge], executed[edge]) / (sent[edge[0]] or 1.0)
-        return total
-
-    busy = [name for name in sources if not inputs.get(name, nothing).is_idle]
-    found = [of(name) for name in (*busy, *(name for name in components - sources if not sent[name]))]
-    known = [each for each in found[len(busy) :] if each is not None]
-    return sum(known) / len(busy) if busy and None not in found else None
+    sources = {source for source, _ in edges} - {target for _, target in edges}
+    of_sources = {name: inputs.get(name, nothing) for name in sources}
+    shares = {name: each.share for name, each in of_sources.items() if not each.is_idle}
+    return service_level.juice((EdgeCount(*edge, sent[edge], executed[edge]) for edge in edges), shares)

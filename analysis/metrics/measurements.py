@@ -15,6 +15,7 @@ from analysis.metrics.juice import by_event, served_windows, unthrottled_units
 from analysis.record.event_timeline import REST, WHOLE_RUN, absent_machines, crashed_machines, event_order
 from analysis.record.small_tables import Row, Unit, unit_columns, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
+from scheduler_plugins.service_level import juice_share, latency_share
 
 Reader = Callable[[str], list[Row]]
 Key = tuple[Any, ...]
@@ -279,10 +280,10 @@ def utilities(read: Reader) -> Iterator[Row]:
             usual[key[0]] = max(silences, default=median_low([0, *_silences([*after.values()])]))
         shares: list[dict[float, float | None]] = []
         if (limit_ms := level["latency_ms"]) is not None:
-            shares.append({row["window_s"]: limit_ms / max(limit_ms, row["mean_ms"]) for row in latency[key]})
+            shares.append({row["window_s"]: latency_share(limit_ms, row["mean_ms"]) for row in latency[key]})
         if (least := level["juice"]) is not None:
             values = {row["window_s"]: row["juice"] for row in juices[key]}
-            shares.append({s: None if value is None else min(1.0, value / least) for s, value in values.items()})
+            shares.append({s: None if value is None else juice_share(least, value) for s, value in values.items()})
         for side, windows in (("before", before), ("after", after)):
             means = [_mean_share(windows, each, usual[key[0]]) for each in shares]
             if means and None not in means:
