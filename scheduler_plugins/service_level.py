@@ -112,14 +112,16 @@ def observed_juice(topology: Topology) -> float | None:
 
 
 def observed_utility(topology: Topology) -> float | None:
-    """Return the utility over the observed window; 0 where something was due and nothing came to a sink.
+    """Return the utility over the observed window; 0 where something was due and nothing of it was processed.
 
+    Sinks without tuples are no fault where a filter lets none pass, or an aggregate sends none in the window.
     None: it has no level, or its rates cannot be used.
     """
     if topology.service_level is None or topology.window_fault or topology.sink_tuples_per_s is None:
         return None
     is_due = any(component.due_per_s or component.due_per_s is None for component in topology.components
                  if component.kind == "spout")  # fmt: skip
-    if not topology.sink_tuples_per_s and is_due:
+    processed = observed_juice(topology)
+    if not topology.sink_tuples_per_s and is_due and not processed:
         return 0.0
-    return utility(topology.service_level, topology.latency_ms, observed_juice(topology))
+    return utility(topology.service_level, topology.latency_ms, processed)

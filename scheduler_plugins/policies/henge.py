@@ -7,12 +7,13 @@ configuration so far. Where nothing is left to do the cluster is *converged*, un
 
 Parameters are the paper's; where its authors' code differs, the value to give is named. What the paper leaves open:
 
-- `drop`: a step has lost utility if the sum is lower by this share. HP has any drop for a step, and 5 % for a converged
-  cluster; measured utilities scatter by a percent or two, so it is 5 % for both here, and 0 is the paper's
-- sums are compared over the topologies that both have: one that was killed, or restarts, takes no part
-- a step whose topology does not run again is judged without it after `patience_s`
+- sums are compared over the topologies that both have: one that was killed, or has no input, takes no part
+- a topology that does not run for `patience_s` has utility 0, so a step that ends its own topology has lost utility
+- a gain is a share of the topology's utility before the step (the authors' code: of its largest utility)
 - a job that comes or goes makes past configurations incomparable, so they are forgotten, as after a drop (HP 4.3.3)
-- to revert is to give every component the executors that it had; configurations of machines that are gone are left out
+- to revert is to give every component the executors that it had, unless utility is higher now; configurations of
+  machines that are gone are left out; where none is left, the search goes on
+- after a time without samples the step before it is not judged: what changed meanwhile is not its doing
 - a topology that misses its level and has no congested component that could grow is passed over
 - an executor stays where its first task was; a new one goes to the worker of its topology with the fewest executors, of
   several to the machine with the fewest
@@ -46,11 +47,12 @@ class HengeParameters:
     reduction: float = 0.8  # of an un-congested component's executors, which are taken
     least_gain: float = 0.05  # of the topology's utility; with less it is left alone for `blacklist_s`
     blacklist_s: float = 3600.0
-    drop: float = 0.05
+    step_drop: float = 0.0  # of the sum of utilities: a step with more is a loss; the authors' code has 0.09
+    drop: float = 0.05  # of a converged cluster, until past steps are forgotten
     quiet_s: float = 60.0  # after a step, until utilities are judged
     patience_s: float = 300.0
+    rest_s: float = 0.0  # between two reconfigurations of a topology; the authors' code has 300
     rounds: int = 4  # without anything to do, until the cluster is converged
-    overloaded_rounds: int = 1  # in a row, until machines count as overloaded; the authors' code has 10
     new_data_s: float = 300.0  # of samples after a time without them, until it acts again (HP 7.5.2)
     uptime_s: float = 0.0  # of a topology until it is touched; the authors' code has 900
     initial: initial_placement.InitialRule = "round_robin"
@@ -61,12 +63,11 @@ class HengeParameters:
             self,
             {
                 "capacity": (0.01, 1), "reduction": (0.01, 0.99), "least_gain": (0, 1), "drop": (0, 1),
-                "uptime_s": (0, 1e6), "new_data_s": (0, 1e5),
+                "step_drop": (0, 1), "rest_s": (0, 1e6), "uptime_s": (0, 1e6), "new_data_s": (0, 1e5),
             },
         )  # fmt: skip
         check_whole_number("most_extra", self.most_extra, 1, 1_000_000)
         check_whole_number("rounds", self.rounds, 1, 1000)
-        check_whole_number("overloaded_rounds", self.overloaded_rounds, 1, 1000)
 
 
 @dataclass(frozen=True)
@@ -81,23 +82,24 @@ class HengeStep:
 
 @dataclass(frozen=True)
 class PastConfiguration:
-    """A configuration and its total utility, measured when it was left."""
+    """A configuration, and the utilities that were measured when it was left."""
 
-    total: float
+    utilities: Mapping[str, float]
     executors: Configuration
     machines: Sequence[str]
 
 
 @dataclass(frozen=True)
 class HengeMemory:
-    """What Henge remembers between rounds: JSON data. Topologies are known by name."""
+    """What Henge remembers between rounds: JSON data. Keys are names of topologies."""
 
-    jobs: Sequence[str] = ()
+    jobs: Sequence[str] = ()  # ids, so that a job that was submitted again is another one
     converged: Mapping[str, float] | None = None  # utilities when the cluster converged; None: it is not
     step: HengeStep | None = None
     idle_rounds: int = 0
-    overloaded: int = 0  # rounds in a row in which most machines were
-    blacklist: Mapping[str, float] = field(default_factory=dict)  # topology → until
+    blacklist: Mapping[str, float] = field(default_factory=dict)  # until when
+    reconfigured: Mapping[str, float] = field(default_factory=dict)  # when it was last
+    down: Mapping[str, float] = field(default_factory=dict)  # since when it does not run
     reduced: Sequence[str] = ()
     is_after_reduction: bool = False  # no step since has kept or raised utility
     best: Sequence[PastConfiguration] = ()
@@ -127,8 +129,10 @@ class _Round:
         self.jobs = {each.name: each for each in observation.topologies if each.service_level is not None}
         measured = {name: observed_utility(each) for name, each in self.jobs.items() if not each.rebalancing}
         self.utilities = {name: value for name, value in measured.items() if value is not None}
-        is_overloaded = _most_overloaded(observation.machines)
-        self.memory = replace(memory, overloaded=memory.overloaded + 1 if is_overloaded else 0)
+        down = {name: memory.down.get(name, self.now) for name, each in self.jobs.items()
+                if each.rebalancing or each.window_fault}  # fmt: skip
+        self.utilities |= {name: 0.0 for name, since in down.items() if self.now - since >= parameters.patience_s}
+        self.memory = replace(memory, down=down)
 
     def decide(self) -> Decision:
         if not self.jobs:
@@ -148,7 +152,8 @@ class _Round:
 
     def _silence(self) -> str:
         """Return why there are no data to act on: samples are missing, or were until shortly (HP 7.5.2)."""
-        stepped = self.memory.step.names if self.memory.step is not None else ()
+        step = self.memory.step
+        stepped = step.names if step is not None and self.now - step.t < self.parameters.quiet_s else ()
         running = [
             each for each in self.jobs.values()
             if not (each.rebalancing or each.name in stepped or _is_new(each, self.parameters.quiet_s))
@@ -156,7 +161,7 @@ class _Round:
         # One job may be silent for reasons of its own; where all are, it is the way to them.
         limit_s = self.parameters.max_samples_age_s
         if running and all(scaling.samples_problem(each.samples_age_s, limit_s) for each in running):
-            self.memory = replace(self.memory, silent_t=self.now)
+            self.memory = replace(self.memory, silent_t=self.now, step=None)
             return "no samples of any topology"
         if self.memory.silent_t is not None:
             rest_s = self.memory.silent_t + self.parameters.new_data_s - self.now
@@ -166,21 +171,23 @@ class _Round:
         return ""
 
     def _notice_jobs(self) -> None:
-        names = sorted(self.jobs)
-        if list(self.memory.jobs) != names:
-            blacklist = {name: until for name, until in self.memory.blacklist.items() if name in self.jobs}
-            self.memory = replace(self._forgotten(), jobs=names, blacklist=blacklist)
+        jobs = sorted(each.topology_id for each in self.jobs.values())
+        if list(self.memory.jobs) != jobs:
+            staying = {each.name for each in self.jobs.values() if each.topology_id in self.memory.jobs}
+            blacklist = {name: until for name, until in self.memory.blacklist.items() if name in staying}
+            self.memory = replace(self._forgotten(), jobs=jobs, blacklist=blacklist)
 
     def _forgotten(self) -> HengeMemory:
         """Return the memory without past steps (HP 4.3.3)."""
-        return replace(self.memory, converged=None, idle_rounds=0, reduced=(), is_after_reduction=False, best=())
+        return replace(
+            self.memory, converged=None, idle_rounds=0, blacklist={}, reduced=(), is_after_reduction=False, best=()
+        )
 
     def _waits_for(self, step: HengeStep) -> str:
         passed_s = self.now - step.t
         if passed_s < self.parameters.quiet_s:
             return f"utilities settle after {step.kind} of {', '.join(step.names)}"
-        missing = [name for name in step.names if name in self.jobs and name not in self.utilities]
-        if missing and passed_s < self.parameters.patience_s:
+        if missing := [name for name in step.names if name in self.memory.down and name not in self.utilities]:
             return f"{', '.join(missing)} does not run again since its {step.kind}"
         return ""
 
@@ -188,21 +195,18 @@ class _Round:
         """Judge the latest step by the sum of utilities; return a reduction or reversion if it has lost utility."""
         common = sorted(self.utilities.keys() & step.utilities.keys())
         before, after = (sum(each[name] for name in common) for each in (step.utilities, self.utilities))
-        has_lost = after < before * (1 - self.parameters.drop) - 1e-9
+        has_lost = after < before * (1 - self.parameters.step_drop) - 1e-9
         self.memory = replace(self.memory, step=None)
         if step.kind == RECONFIGURE:
             (name,) = step.names
-            least = step.utilities[name] * (1 + self.parameters.least_gain)
-            if name in common and not self._is_met(name) and self.utilities[name] < least:
+            gain, least = self.utilities.get(name, 0.0) - step.utilities[name], self.parameters.least_gain
+            if name in common and not self._is_met(name) and (gain <= 0 or gain < least * step.utilities[name]):
                 until = self.now + self.parameters.blacklist_s
                 self.memory = replace(self.memory, blacklist={**self.memory.blacklist, name: until})
             if has_lost:
                 return self._reduce(before, after) or self._revert(f"utility fell from {before:.4g} to {after:.4g}")
             self.memory = replace(self.memory, is_after_reduction=False)
         return self._settled() if step.kind == REVERT else None
-
-    def _is_measured(self) -> bool:
-        return self.utilities.keys() == self.jobs.keys()
 
     def _is_met(self, name: str) -> bool:
         level = self.jobs[name].service_level
@@ -215,22 +219,32 @@ class _Round:
         if now < before * (1 - self.parameters.drop):
             self.memory = self._forgotten()
             return True
-        levels = {name: each.service_level.max_utility for name, each in self.jobs.items() if each.service_level}
-        if any(converged[name] >= levels[name] * MET and not self._is_met(name) for name in common):
+        met = {name: value for name, value in self.utilities.items() if self._is_met(name)}
+        if any(
+            name not in met and converged.get(name, math.inf) >= _most(self.jobs[name]) * MET for name in self.utilities
+        ):
             self.memory = replace(self.memory, converged=None, idle_rounds=0)
             return True
+        self.memory = replace(self.memory, converged={**converged, **met})
         return False
 
     def _reconfigure(self) -> Decision | None:
         """Give executors to the first topology that misses its level and can use them (HP 4.3.1)."""
         blacklist = {name: until for name, until in self.memory.blacklist.items() if until > self.now}
         self.memory = replace(self.memory, blacklist=blacklist)
+        resting = ""
         for topology in self._missing():
+            name = topology.name
             executors = {each.name: n for each in topology.components if (n := self._grown(each)) > len(each.executors)}
-            if executors and topology.name not in blacklist:
-                utility = self.utilities[topology.name]
-                return self._step(RECONFIGURE, {topology.name: executors}, f"at {utility:.3g}")
-        return None
+            if not executors or name in blacklist:
+                continue
+            rest_s = self.memory.reconfigured.get(name, -math.inf) + self.parameters.rest_s - self.now
+            if rest_s > 0:
+                resting = resting or f"{name} rests for {rest_s:.0f} s more"
+                continue
+            self.memory = replace(self.memory, reconfigured={**self.memory.reconfigured, name: self.now})
+            return self._step(RECONFIGURE, {name: executors}, f"at {self.utilities[name]:.3g}")
+        return self._keep(resting) if resting else None
 
     def _missing(self) -> list[Topology]:
         """Return topologies that miss their level: the most valuable first, of equals that with the least utility."""
@@ -245,16 +259,18 @@ class _Round:
         number, threshold = len(component.executors), self.parameters.capacity
         if component.kind != "bolt" or component.capacity is None or component.capacity <= threshold:
             return number
-        extra = math.ceil((component.capacity / threshold - 1) * self.parameters.extra)
+        congestion = min(1.0, component.capacity) / threshold - 1
+        extra = math.ceil(round(congestion * self.parameters.extra, 9))  # 0.39 / 0.3 is above 1.3
         return min(len(component.tasks), number + min(extra, self.parameters.most_extra))
 
     def _reduce(self, before: float, after: float) -> Decision | None:
         """Take executors from satisfied topologies, once from each (HP 4.3.2); None where that is not to be done."""
-        if self.memory.overloaded < self.parameters.overloaded_rounds or self.memory.is_after_reduction:
+        if self.memory.is_after_reduction or not _most_overloaded(self.observation.machines):
             return None
         reduced = {
             name: executors for name, each in self.jobs.items()
             if self._is_met(name) and name not in self.memory.reduced and not each.rebalancing
+            and not _is_new(each, self.parameters.uptime_s)
             and (executors := {part.name: self._shrunk(part) for part in each.components if self._can_shrink(part)})
         }  # fmt: skip
         if not reduced:
@@ -272,31 +288,38 @@ class _Round:
     def _shrunk(self, component: Component) -> int:
         return max(1, math.ceil(len(component.executors) * (1 - self.parameters.reduction) - 1e-9))
 
-    def _revert(self, why: str) -> Decision:
-        """Go back to the best past configuration, and take the cluster for converged (HP 4.3.3)."""
+    def _revert(self, why: str) -> Decision | None:
+        """Go back to the best past configuration, and take the cluster for converged (HP 4.3.3); None: none is left."""
         alive = {machine.name for machine in self.observation.machines if machine.alive}
-        for past in self.memory.best:
-            if alive.issuperset(past.machines):
-                changes = {name: each for name, topology in self.jobs.items()
-                           if (each := _differences(topology, past.executors.get(name, {})))}  # fmt: skip
-                if changes:
-                    return self._step(REVERT, changes, f"{why}; {past.total:.4g} was the best")
-                return self._settled(f"{why}; the configuration is the best so far")
-        return self._settled(f"{why}; no past configuration has its machines")
+        past = max(
+            (each for each in self.memory.best if alive.issuperset(each.machines)), key=self._total, default=None
+        )
+        if past is None:
+            return None
+        total = self._total(past)
+        changes = {name: each for name, topology in self.jobs.items()
+                   if (each := _differences(topology, past.executors.get(name, {})))}  # fmt: skip
+        if not changes or total <= sum(self.utilities.values()):
+            return self._settled(f"{why}; the configuration is the best so far")
+        changes = {name: each for name, each in changes.items() if not self.jobs[name].rebalancing}
+        return self._step(REVERT, changes, f"{why}; {total:.4g} was the best") if changes else None
+
+    def _total(self, past: PastConfiguration) -> float:
+        """Return the utility of a past configuration, of the topologies that are measured now."""
+        return sum(past.utilities.get(name, 0.0) for name in self.utilities)
 
     def _converge(self) -> Decision:
         """Count a round without anything to do; after enough of them go back to the best, or rest."""
-        if not self._is_measured():
-            return self._keep(f"no rates of {', '.join(sorted(self.jobs.keys() - self.utilities.keys()))}")
+        if missing := sorted(self.memory.down.keys() - self.utilities.keys()):
+            return self._keep(f"no rates of {', '.join(missing)}")
         idle = self.memory.idle_rounds + 1
         self.memory = replace(self.memory, idle_rounds=idle)
         if idle < self.parameters.rounds:
             return self._keep(f"nothing to do in {idle} of {self.parameters.rounds} rounds")
         total = sum(self.utilities.values())
-        best = max((past.total for past in self.memory.best), default=total)
-        if best * (1 - self.parameters.drop) > total:
-            return self._revert(f"nothing more to gain at {total:.4g}")
-        return self._settled()
+        best = max(map(self._total, self.memory.best), default=total)
+        is_less = best * (1 - self.parameters.drop) > total
+        return (is_less and self._revert(f"nothing more to gain at {total:.4g}")) or self._settled()
 
     def _settled(self, why: str = "") -> Decision:
         self.memory = replace(self.memory, converged=self.utilities, idle_rounds=0)
@@ -305,12 +328,12 @@ class _Round:
     def _step(self, kind: str, changes: Configuration, why: str) -> Decision:
         """Return the decision of a step, and remember what it leaves."""
         best = self.memory.best
-        if self._is_measured():
+        if not self.memory.down.keys() - self.utilities.keys():
             left = PastConfiguration(
-                sum(self.utilities.values()), {name: _executors(each) for name, each in self.jobs.items()},
+                self.utilities, {name: _executors(each) for name, each in self.jobs.items()},
                 sorted(machine.name for machine in self.observation.machines if machine.alive),
             )  # fmt: skip
-            best = sorted((*best, left), key=lambda past: -past.total)[:REMEMBERED]
+            best = sorted((*best, left), key=lambda past: -self._total(past))[:REMEMBERED]
         step = HengeStep(kind, self.now, sorted(changes), self.utilities)
         self.memory = replace(self.memory, step=step, best=best, idle_rounds=0, converged=None)
         executors = {self.jobs[name].topology_id: changes[name] for name in changes}

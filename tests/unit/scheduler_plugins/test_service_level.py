@@ -112,6 +112,8 @@ def test_what_is_observed() -> None:
     levelled = replace(topology, service_level=LATENCY)
     assert observed_utility(levelled) == pytest.approx(17.5)
     assert observed_utility(replace(topology, service_level=JUICE)) == pytest.approx(5)
-    assert observed_utility(replace(levelled, sink_tuples_per_s=0.0, latency_ms=None)) == 0
+    silent = replace(levelled, sink_tuples_per_s=0.0, latency_ms=None)
+    assert observed_utility(silent) is None, "processed, but nothing was sent on: a filter, or an aggregate of minutes"
+    assert observed_utility(replace(silent, edges=(replace(edge, tuples_per_s=50.0, executed_per_s=0.0),))) == 0
     for unusable in ({"window_fault": "m1:6700 began 5 s ago"}, {"sink_tuples_per_s": None}, {"service_level": None}):
         assert observed_utility(replace(levelled, **unusable)) is None  # type: ignore[arg-type]
