@@ -21,7 +21,7 @@ from math import ceil, exp, log, log2
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from analysis.errors import RecordError
 from analysis.record.files import SEARCHES, read_json, write_json_atomic
@@ -29,6 +29,7 @@ from barograph.compare.difference import NO_VERDICT, Difference, VariantMetric, 
 from barograph.nights.commits import Commit
 from barograph.plan.blocks import stamp
 from barograph.settings import results_root
+from barograph.yaml_files import adapter
 
 MOST_UNDECIDED = 2  # then a third adds nothing
 LEAST_ERROR = 1e-6
@@ -238,7 +239,8 @@ def read_bisection(path: Path) -> Bisection:
     """Read a search. Raises RecordError for any other file."""
     data = read_json(path)
     try:
-        return TypeAdapter(Bisection).validate_python({key: data[key] for key in data if key != "v"})
+        bisection: Bisection = adapter(Bisection).validate_python({key: data[key] for key in data if key != "v"})
+        return bisection
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise RecordError(f"{path}: is no search ({place}); move its folder away to begin anew") from error

@@ -16,12 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from analysis.errors import RecordError
 from analysis.record.files import NIGHTS, read_json, write_json_atomic
 from barograph.errors import BarographError, InUse
 from barograph.settings import results_root
+from barograph.yaml_files import adapter
 from inventory.files import hold_lock
 from inventory.leases.holder import Holder
 from inventory.leases.registry import state_dir
@@ -87,7 +88,8 @@ def read_night(suite: str) -> Night | None:
         return None
     document = read_json(path)
     try:
-        return TypeAdapter(Night).validate_python({key: document[key] for key in document if key != "v"})
+        night: Night = adapter(Night).validate_python({key: document[key] for key in document if key != "v"})
+        return night
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise RecordError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, AliasChoices, Field, StringConstraints
 
 from barograph import ROOT
 from barograph.errors import ExperimentError
@@ -29,7 +29,7 @@ from barograph.plan.events.order import (
     topologies_at_start,
 )
 from barograph.plan.events.rates import Trace
-from barograph.yaml_files import CLOSED, Text, Word, check_path, no_json, read_yaml, validated
+from barograph.yaml_files import CLOSED, Text, Word, adapter, check_path, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
 SIMULATED = "simulated"  # the testbed's name
@@ -276,7 +276,8 @@ class Experiment:
 
 def as_data(value: Experiment | Variant) -> dict[str, Any]:
     """Return the JSON data of an experiment or of one of its variants, without keys that are not set."""
-    data: dict[str, Any] = TypeAdapter(type(value)).dump_python(value, mode="json", exclude_none=True)
+    shape: Any = type(value)
+    data: dict[str, Any] = adapter(shape).dump_python(value, mode="json", exclude_none=True)
     return data
 
 

@@ -21,7 +21,7 @@ def page(series_dir: Path, _say: Say) -> Path:
 
 
 def arrange() -> None:
-    steps.analyse_results = page
+    steps.analyse_results = page  # type: ignore[attr-defined]  # replaced where it is called
 
 
 def settings(airflow_home: Path) -> None:

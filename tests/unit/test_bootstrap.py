@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from barograph.cli import preparation
+from barograph.errors import BarographError
 from inventory.local import preflight
 
 NEEDED = (
@@ -122,7 +123,7 @@ def test_a_box_that_cannot_carry_machines_is_offered_what_needs_none(monkeypatch
     """In what `make demo` ends with where Podman or cgroups do not work."""
     monkeypatch.setattr(preflight, "check_box", lambda: [preflight.Problem("podman does not start", "mend it")])
     monkeypatch.setattr(preparation, "java_problems", lambda: ["mvn is not installed; apt-get install maven"])
-    with pytest.raises(preparation.BarographError) as caught:
+    with pytest.raises(BarographError) as caught:
         preparation.require_fit_box(lambda _said: None)
     said = str(caught.value)
     assert said.startswith("podman does not start; mend it; ") and "mvn is not installed" in said

@@ -212,7 +212,7 @@ def _furnish(client: EC2Client, endpoint: str, front: Front, network: IPv4Networ
 
 def _begin_anew(client: EC2Client, endpoint: str, front: Front, network: IPv4Network) -> Ready:
     """As if the process had just been started: nobody was ever here. Only without machines."""
-    from moto.moto_api._internal import moto_api_backend
+    from moto.moto_api._internal import moto_api_backend  # type: ignore[attr-defined]
 
     with front.quiet():
         moto_api_backend.reset()

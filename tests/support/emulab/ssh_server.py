@@ -12,6 +12,7 @@ from typing import Self
 
 import paramiko
 from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
+from paramiko.sftp import SFTP_FAILURE, SFTP_NO_SUCH_FILE, SFTP_OK
 
 from inventory.remote.ssh import NO_FILE, RECEIVE, SEND, Result
 
@@ -140,9 +141,9 @@ class _Sftp(paramiko.SFTPServerInterface):
         try:
             self._server.hear(f"sftp {name}")
         except Dropped:
-            return paramiko.SFTP_FAILURE
+            return SFTP_FAILURE
         if not writing and name not in self._server.files:
-            return paramiko.SFTP_NO_SUCH_FILE
+            return SFTP_NO_SUCH_FILE
         return _Handle(self._server.files, name, writing)
 
     def stat(self, path: str) -> paramiko.SFTPAttributes | int:
@@ -153,7 +154,7 @@ class _Sftp(paramiko.SFTPServerInterface):
     def chattr(self, path: str, attr: paramiko.SFTPAttributes) -> int:
         content, mode = self._server.files[_place(path)]
         self._server.files[_place(path)] = (content, mode if attr.st_mode is None else attr.st_mode & 0o7777)
-        return paramiko.SFTP_OK
+        return SFTP_OK
 
 
 class _Handle(paramiko.SFTPHandle):
@@ -172,7 +173,7 @@ class _Handle(paramiko.SFTPHandle):
         self._data.seek(offset)
         self._data.write(data)
         self._files[self._name] = (self._data.getvalue(), self._files[self._name][1])
-        return paramiko.SFTP_OK
+        return SFTP_OK
 
     def stat(self) -> paramiko.SFTPAttributes | int:
         return _attributes(self._files, self._name)
@@ -180,7 +181,7 @@ class _Handle(paramiko.SFTPHandle):
 
 def _attributes(files: Files, name: str) -> paramiko.SFTPAttributes | int:
     if name not in files:
-        return paramiko.SFTP_NO_SUCH_FILE
+        return SFTP_NO_SUCH_FILE
     attributes = paramiko.SFTPAttributes()
     attributes.st_size, attributes.st_mode = len(files[name][0]), 0o100000 | files[name][1]
     attributes.st_mtime = attributes.st_atime = int(time.time())

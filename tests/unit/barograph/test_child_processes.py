@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from barograph import child_processes
 from barograph.child_processes import AT_ONCE, ChildProcess, group_members
 from barograph.settings import ROOT
 
@@ -100,7 +99,7 @@ def test_a_second_ctrl_c_while_it_ends_leaves_nothing(tmp_path: Path, monkeypatc
         sleep(seconds)
 
     sleep = time.sleep
-    monkeypatch.setattr(child_processes.time, "sleep", interrupted)
+    monkeypatch.setattr("barograph.child_processes.time.sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         child.end_group(((signal.SIGTERM, 30.0), *AT_ONCE))
     assert group_members(child.pid) == [] and child.exit_code() == -signal.SIGKILL

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from barograph.errors import DiskFull
+from barograph.plan.events.kind import PLAYS_S
 from playbooks import runner
 
 PLAYBOOKS = Path(runner.__file__).parent
@@ -75,7 +76,7 @@ def test_ignored_and_started_events_are_no_results() -> None:
 
 
 def test_every_playbook_has_a_time_limit() -> None:
-    assert set(runner.PLAYS_S) == {file.stem for file in PLAYBOOKS.glob("*.yml")}
+    assert set(PLAYS_S) == {file.stem for file in PLAYBOOKS.glob("*.yml")}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_flux_is_ended_on_the_machine_before_its_play_is() -> None:
     """What is still open at the play's limit is then ssh's or the machine's."""
     script = (Path(runner.HERE) / "roles/submit/files/submit.sh").read_text(encoding="utf-8")
     (limit,) = re.findall(r"(?m)^limit=(\d+)", script)
-    assert int(limit) + 150 <= runner.PLAYS_S["submit"], "the copy of a jar over a slow link comes before it"
+    assert int(limit) + 150 <= PLAYS_S["submit"], "the copy of a jar over a slow link comes before it"
     assert "timeout -k 5 $limit sh -c" in script
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from analysis.record import worker_files
-from bench.speed import damaged_lines
+from bench.speed import damaged_lines, ingest_bench
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ def test_lines_that_are_not_there_are_counted(tmp_path: Path, spark: "SparkSessi
     from analysis.record.files import SeriesPaths
     from analysis.record.small_tables import rows
 
-    (source, *others) = damaged_lines.ingest_bench.generate(tmp_path, 0.3)
+    (source, *others) = ingest_bench.generate(tmp_path, 0.3)
     for other in others:
         other.unlink()
     lines = [json.loads(line) for line in source.read_text().splitlines()][:20]
@@ -52,7 +52,7 @@ def test_lines_that_are_not_there_are_counted(tmp_path: Path, spark: "SparkSessi
 
 
 def test_each_way_of_damage_changes_a_line(tmp_path: Path) -> None:
-    damaged_lines.ingest_bench.generate(tmp_path, 0.1)
+    ingest_bench.generate(tmp_path, 0.1)
     line = next(tmp_path.rglob("*.jsonl")).read_bytes().splitlines()[0]
     assert all(way(line) != line for way in damaged_lines.WAYS.values())
     read = json.loads(line)

@@ -10,9 +10,10 @@ import pytest
 
 from analysis.nights import pages
 from analysis.nights.findings import Findings, evaluate, finding_sentence, findings_data, headline
-from analysis.nights.first_page import first_page
+from analysis.nights.first_page import finding_rows, first_page
 from analysis.nights.night_records import History
 from analysis.nights.regressions import RegressionKind, Settings, Status
+from analysis.nights.timelines import timelines
 from analysis.report.page import html
 from barograph.nights.findings import finding_line
 from bench.statistics.synthetic_nights import experiment, night
@@ -52,7 +53,7 @@ def test_what_is_faster_in_the_runs_that_it_does_not_crash_in_is_no_improvement(
     assert any("is no improvement: " + one.failed in line for line in found.notes)
     for text in (finding_sentence(one, found.history.nights), finding_line(one)):
         assert "in complete runs" in text and one.failed in text and "better" not in text and "improve" not in text
-    rows = pages.finding_rows(found, pages.timelines(found))
+    rows = finding_rows(found, timelines(found))
     page = html(first_page(found, rows, {}, tmp_path), {})
     assert "Improvements" not in page
 

@@ -15,7 +15,8 @@ from analysis.stats.survival import RatioInterval, Side, Times, median
 from bench.statistics.survival import Cell, shares
 
 NONE = [False] * 4
-Seconds, Flags = Sequence[float], Sequence[bool]
+Seconds = Sequence[float]
+Flags = Sequence[bool]
 
 
 def side(times: Iterable[float], censored: Iterable[bool]) -> Times:
@@ -32,7 +33,7 @@ def ratio_p(a: Seconds, a_censored: Flags, b: Seconds, b_censored: Flags, ratio:
 
 def permutation_p(*groups: Sequence[Any]) -> float:
     """Two-sided, that the times of both are distributed alike."""
-    return min(1.0, 2.0 * min(ratio_p(*groups, 1.0, "less"), ratio_p(*groups, 1.0, "greater")))
+    return min(1.0, 2.0 * min(ratio_p(*groups, ratio=1.0, which=which) for which in ("less", "greater")))
 
 
 def test_the_median_is_kaplan_and_meiers() -> None:
@@ -58,7 +59,7 @@ def test_the_statistic_is_scipys_log_rank() -> None:
     for _ in range(20):
         a, b = (10.0 * np.ceil(10 * rng.lognormal(0, 0.5, n)) for n in (5, 7))
         ours = [side(np.minimum(times, 140), times > 140) for times in (a, b)]
-        numerator = survival._scores(*ours, np.ones(1))[0, :5].sum()
+        numerator = survival._scores(*ours, ratios=np.ones(1))[0, :5].sum()
         x, y = (CensoredData.right_censored(np.minimum(side, 140), side > 140) for side in (a, b))
         pooled = np.concatenate([a, b])
         deviation = variance(np.minimum(pooled, 140), pooled > 140, 5) ** 0.5

@@ -47,7 +47,7 @@ def test_what_a_killed_child_has_left_is_ended_and_its_machines_are_released(
     (tmp_path / "python").write_text(KILLED)
     (tmp_path / "python").chmod(0o755)
     started: list[int] = []
-    real = execution.ChildProcess
+    real = ChildProcess
 
     def start(*arguments: Any, **named: Any) -> ChildProcess:
         child = real(*arguments, **named)
@@ -55,7 +55,7 @@ def test_what_a_killed_child_has_left_is_ended_and_its_machines_are_released(
         return child
 
     monkeypatch.setattr(execution, "ChildProcess", start)
-    monkeypatch.setattr(execution.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr("barograph.cli.execution.sys.executable", str(tmp_path / "python"))
     with pytest.raises(RunsFailed, match=r"the series' process was killed \(SIGKILL") as failed:
         carry_out(series, stdout_console())
     assert failed.value.blame == "infrastructure"

@@ -66,9 +66,9 @@ NUMBERS = "throughput after (tuples/s) 200 224 +12.0 % [9.5, 14.5] ±3.0 < 0.001
 
 
 def shown(folder: Path, width: int = 160) -> str:
-    console = Console(width=width, file=io.StringIO())
-    show_comparison(folder, console)
-    return console.file.getvalue()
+    file = io.StringIO()
+    show_comparison(folder, Console(width=width, file=file))
+    return file.getvalue()
 
 
 def test_the_end_is_a_table_a_sentence_and_a_page(tmp_path: Path) -> None:

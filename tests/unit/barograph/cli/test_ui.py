@@ -16,6 +16,7 @@ from barograph.child_processes import ChildProcess
 from barograph.cli import ui
 from barograph.cli.ui import serve, start_supervised, ui_environment, write_password
 from barograph.errors import ConfigurationError
+from barograph.settings import airflow_home
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -140,7 +141,7 @@ def test_its_parts_begin_once_the_server_answers_and_its_address_is_printed_last
         monkeypatch.setattr(ui, name, lambda _home: None)
     monkeypatch.setattr(ui, "start_airflow", start)
     assert serve(free_port(), say) == 0
-    password = json.loads((ui.airflow_home() / "passwords.json").read_text())["admin"]
+    password = json.loads((airflow_home() / "passwords.json").read_text())["admin"]
     assert "passwords.json" in lines[-2] and not any(password in line for line in lines), "a journal keeps lines"
 
 

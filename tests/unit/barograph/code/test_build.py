@@ -253,4 +253,5 @@ def test_a_commit_that_is_not_ours_needs_a_jar(foreign: Make) -> None:
 
 
 def test_errors_are_the_users_to_mend() -> None:
-    assert {kind.blame for kind in (SourceError, *store.KEPT_ERRORS.values())} == {"configuration"}
+    kinds: list[type[SourceError]] = [SourceError, *store.KEPT_ERRORS.values()]
+    assert {kind.blame for kind in kinds} == {"configuration"}

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from analysis.errors import StorageError
+from analysis.metrics.definitions import OUTCOMES
 from analysis.record.event_timeline import event_times
 from analysis.record.files import RunPaths, read_json, write_json_atomic
 from barograph.cli import main
 from barograph.cli.replay import _keep, _write_page, show
 from barograph.cli.terminal import stdout_console
 from barograph.counterfactual import page as pages
-from barograph.counterfactual.outcomes import OUTCOMES, OutcomeComparison, RunOutcome, SimulatedOutcome, compare
+from barograph.counterfactual.outcomes import OutcomeComparison, RunOutcome, SimulatedOutcome, compare
 from barograph.counterfactual.simulation import (
     Recording,
     Simulated,

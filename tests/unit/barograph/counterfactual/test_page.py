@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from analysis.metrics.definitions import RUN_TABLES
+from analysis.metrics.definitions import OUTCOMES, RUN_TABLES
 from analysis.record.files import SeriesPaths
 from analysis.report import page as pages
 from barograph.counterfactual import outcomes, page
-from barograph.counterfactual.outcomes import OUTCOMES, DecisionTaken, OutcomeComparison, RunOutcome, SimulatedOutcome
+from barograph.counterfactual.outcomes import DecisionTaken, OutcomeComparison, RunOutcome, SimulatedOutcome
 from barograph.errors import ExperimentError
 from tests.support.series_by_hand import write_series
 

@@ -20,7 +20,7 @@ def world(own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(nightly, "load_suite", lambda _name: SUITE)
     monkeypatch.setattr(nightly, "prepare", found.prepare)
     monkeypatch.setattr(nightly, "carry_out", found.carry_out)
-    monkeypatch.setattr(nightly.time, "time", lambda: found.now_s)
+    monkeypatch.setattr("barograph.cli.nightly.time.time", lambda: found.now_s)
     monkeypatch.setattr(run_record, "median_overhead", lambda _choice: durations.DEFAULT_OVERHEAD)
     return found
 

@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from barograph.nights.findings import PAUSES_S, WEBHOOK_VARIABLE, post
+from barograph.nights.findings import PAUSES_S, post
+from barograph.settings import WEBHOOK_VARIABLE
 
 SECRET = "hooks/T0/very-secret"
 

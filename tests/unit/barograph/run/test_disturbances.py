@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from barograph.errors import ExperimentError, InfrastructureError, RunBroken
+from barograph.machines import series_lease
 from barograph.plan.blocks import plan_runs
 from barograph.plan.events import KINDS
 from barograph.plan.events.faults import (
@@ -28,6 +29,7 @@ from barograph.run import storm_cluster
 from barograph.run.storm_cluster import StormCluster
 from barograph.yaml_files import read_yaml
 from inventory.machines import Machine
+from playbooks import cluster
 from tests.unit.barograph.run.conftest import SetUp, of
 
 SLOW = SlowCpu(at="steady", machines=("m1", "m2"), share=0.5)
@@ -180,8 +182,8 @@ class DisturbedTestbed:
 def disturbed(monkeypatch: pytest.MonkeyPatch) -> DisturbedTestbed:
     testbed, there = DisturbedTestbed(), [SimpleNamespace(name=name) for name in ("master", "m1", "m2", "m3")]
     monkeypatch.setattr(storm_cluster, "testbed_of", lambda _choice: testbed)
-    monkeypatch.setattr(storm_cluster.series_lease, "current_machines", lambda _folder: there)
-    monkeypatch.setattr(storm_cluster.cluster, "reset", lambda *_: None)
+    monkeypatch.setattr(series_lease, "current_machines", lambda _folder: there)
+    monkeypatch.setattr(cluster, "reset", lambda *_: None)
     return testbed
 
 

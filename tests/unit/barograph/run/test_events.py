@@ -19,6 +19,7 @@ from barograph.errors import (
     NoFreshSamples,
     RunBroken,
 )
+from barograph.machines import series_lease
 from barograph.plan.blocks import digest
 from barograph.plan.events.faults import Crash
 from barograph.plan.events.kind import PlannedEvent
@@ -29,6 +30,7 @@ from barograph.policy_service import ServiceUnreachable
 from barograph.run import storm_cluster
 from barograph.run.clocks import ClockWrong
 from barograph.run.context import RunContext
+from playbooks import cluster
 from scheduler_plugins.service.run_snapshot import (
     LostTasks,
     Move,
@@ -455,11 +457,11 @@ def test_what_is_put_on_a_machine_that_boots_and_fails_leaves_no_machine(
     def fail(*_arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr(storm_cluster.series_lease, "grow", lambda _series, _names: ())
-    monkeypatch.setattr(storm_cluster.series_lease, "give_back", lambda _series, names: given_back.append(names))
-    monkeypatch.setattr(storm_cluster.series_lease, "current_machines", lambda _folder: ())
+    monkeypatch.setattr(series_lease, "grow", lambda _series, _names: ())
+    monkeypatch.setattr(series_lease, "give_back", lambda _series, names: given_back.append(names))
+    monkeypatch.setattr(series_lease, "current_machines", lambda _folder: ())
     monkeypatch.setattr(storm_cluster, "base_home", lambda _directory: tmp_path)
-    monkeypatch.setattr(storm_cluster.cluster, "extend", fail)
+    monkeypatch.setattr(cluster, "extend", fail)
     here: Any = SimpleNamespace(experiment=experiment, folder=tmp_path)
     with pytest.raises(type(error)):
         storm_cluster.StormCluster(here, tmp_path).grow(["m5"])

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
-from analysis.record.simulated import SIMULATED
 from barograph.campaign.steps import (
     NoRunDue,
     NothingBeforeDeadline,
@@ -22,7 +21,7 @@ from barograph.campaign.steps import (
 from barograph.errors import ExperimentError, Interrupted, TestbedTaken
 from barograph.machines import series_lease
 from barograph.machines.provision import open_requested, provision, release, require_free_testbed
-from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.plan.experiment import SIMULATED, Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
 from barograph.series.provenance import MEASUREMENT, simulating_code_sha256

@@ -206,7 +206,7 @@ def test_after_a_suspension_a_living_holder_is_heard_first(monkeypatch: pytest.M
         for name in ("alive", "dead")
     )
     monkeypatch.setattr(leases_reaper, "has_slept", lambda: True)
-    monkeypatch.setattr(leases_reaper.time, "sleep", lambda _s: registry.beat(alive.lease_id))
+    monkeypatch.setattr("inventory.leases.reaper.time.sleep", lambda _s: registry.beat(alive.lease_id))
     (one,) = _reap(testbed)
     assert one.lease is not None and one.lease.lease_id == dead.lease_id
     assert [lease.series_id for lease in registry.read_all()] == ["alive"]
