@@ -57,7 +57,7 @@ class WorkerMachine:
     alive: bool = True
     cores: float | None = None  # that it may use: its quota if it has one; None until its probe has said so
     cpu_load: float | None = None  # cores in use, mean over the rate window
-    runnable: float | None = None  # threads that run or want to, mean over the rate window
+    runnable: float | None = None  # threads that run or wait for a CPU, mean over the rate window
 
 
 def living_slots(machines: Iterable[WorkerMachine]) -> set[Slot]:

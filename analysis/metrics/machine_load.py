@@ -86,18 +86,19 @@ def _mean_over_time(name: str) -> Column:
 
 
 def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
-    """Return utilisation and memory of each machine over the whole run, in windows that count from its first event.
+    """Return utilisation, runnable threads and memory of each machine over the whole run, in windows that count from
+    its first event.
 
     Means are over time: a line of several seconds weighs as many in each window.
     """
     used = f.try_divide("cpu_cores", "cpu_quota_cores").alias("utilisation")
-    read = samples.select(*UNIT, "t_s", "dt_s", "machine", used, "memory_bytes")
-    means = [_mean_over_time(name).alias(f"{name}_mean") for name in ("utilisation", "memory_bytes")]
+    read = samples.select(*UNIT, "t_s", "dt_s", "machine", used, "runnable", "memory_bytes")
+    means = [_mean_over_time(name).alias(f"{name}_mean") for name in ("utilisation", "runnable", "memory_bytes")]
     return (
         in_windows(read, zeros.select(*UNIT, f.lit(WHOLE_RUN).alias("event_id"), "zero_s"))
         .groupBy(*UNIT, "window_s", "machine")
         .agg(*means)
-        .select(*UNIT, "window_s", "machine", "utilisation_mean", "memory_bytes_mean")
+        .select(*UNIT, "window_s", "machine", "utilisation_mean", "runnable_mean", "memory_bytes_mean")
     )
 
 

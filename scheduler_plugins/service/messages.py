@@ -89,7 +89,12 @@ def observation_of(
     return Observation(
         time_s=now,
         machines=tuple(
-            replace(m, cores=machines.cores.get(m.name), cpu_load=machines.cpu_load(m.name, now))
+            replace(
+                m,
+                cores=machines.cores.get(m.name),
+                cpu_load=machines.cpu_load(m.name, now),
+                runnable=machines.runnable(m.name, now),
+            )
             for m in request.machines
         ),
         topologies=topologies,

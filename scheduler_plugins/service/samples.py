@@ -300,14 +300,19 @@ class MachineSamples:
 
     def cpu_load(self, machine: str, now: float) -> float | None:
         """Return cores in use, mean over the window; None of a machine that has been silent for a while."""
+        return self._mean("cpu_cores", machine, now)
+
+    def runnable(self, machine: str, now: float) -> float | None:
+        """Return threads that run or wait for a CPU, likewise: the mean over the readings in the window."""
+        return self._mean("runnable", machine, now)
+
+    def _mean(self, name: str, machine: str, now: float) -> float | None:
         machine_lines, newest_s = self._lines.get(machine, ()), now - limit_for(self.sample_s, SILENT_MACHINE_S)
         if not any(line["t"] >= newest_s for line in machine_lines):
             return None
-        lines = [
-            line for line in machine_lines if line.get("cpu_cores") is not None and line["t"] > now - self.window_s
-        ]
+        lines = [line for line in machine_lines if line.get(name) is not None and line["t"] > now - self.window_s]
         seconds = sum(line["dt_s"] for line in lines)
-        return sum(line["cpu_cores"] * line["dt_s"] for line in lines) / seconds if seconds else None
+        return sum(line[name] * line["dt_s"] for line in lines) / seconds if seconds else None
 
 
 def _waiting(tasks: Mapping[str, Any], spouts: Mapping[str, Any]) -> list[tuple[str, float]]:

@@ -68,15 +68,16 @@ class Counters:
 
 @dataclass
 class MachineCounters:
-    """Of each machine since they were last taken."""
+    """Of each machine since they were last taken. `runnable_s`: what all threads together ran or waited for a CPU."""
 
     cpu_s: Floats
+    runnable_s: Floats
     sent_bytes: Floats
     received_bytes: Floats
 
     @classmethod
     def zero(cls, machines: int) -> MachineCounters:
-        return cls(*(np.zeros(machines) for _ in range(3)))
+        return cls(*(np.zeros(machines) for _ in fields(cls)))
 
 
 @dataclass
@@ -169,7 +170,7 @@ class _Step:
     ) -> None:
         layout = flow.layout
         self._flow, self._now, self._capacity, self._held, self._network = flow, now, capacity, held, network
-        self._thread_s, self._transfer_s = costs.thread_s, costs.transfer_s
+        self._sleep_s, self._thread_s, self._transfer_s = costs.sleep_s, costs.thread_s, costs.transfer_s
         self._arrived = np.zeros(layout.size)
         self._origin = np.zeros(layout.size)  # sum over what arrived, as are the next three
         self._width = np.zeros(layout.size)
@@ -385,9 +386,15 @@ class _Step:
         placed = layout.machine >= 0
         machine = layout.machine[placed]
         total_s = (thread_s + executed * self._transfer_s)[placed]
-        used = np.minimum(now.others, flow.capacity.level[now.others_machine]) * now.step_s
+        used = np.minimum(now.others, flow.capacity.level[now.others_machine])
         flow.machines.cpu_s += sums(machine, total_s, layout.machines)
-        flow.machines.cpu_s += sums(now.others_machine, used, layout.machines)
+        flow.machines.cpu_s += sums(now.others_machine, used * now.step_s, layout.machines)
+        # While a tuple is served its executor runs or waits for a CPU, but for its sleep. Another thread rests as long
+        # between two of its turns as it would with a core to itself; what wants a whole one never rests.
+        awake_s = np.maximum(executed * (flow.capacity.service_s - self._sleep_s), 0.0)[placed]
+        rest = np.where(now.others > 0.0, used * (1.0 - now.others) / np.maximum(now.others, TINY), 1.0)
+        flow.machines.runnable_s += sums(machine, np.maximum(awake_s, total_s), layout.machines)
+        flow.machines.runnable_s += sums(now.others_machine, (1.0 - rest) * now.step_s, layout.machines)
         if now.reaches is None:
             self._sent += sums(machine, (executed * layout.cross_bytes)[placed], layout.machines)
         if self._tree_flow is not None:

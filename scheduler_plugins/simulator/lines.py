@@ -8,7 +8,7 @@ writes. A tuple's source machine is not known (null), nor memory; CPU of a worke
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import count
 from typing import Any
 
@@ -402,15 +402,14 @@ class MachineLines:
 
     sample_s: float
     _begin_s: float | None = None
-    _sums: dict[str, list[float]] = field(default_factory=dict)  # by machine: CPU seconds, bytes sent, bytes received
+    _sums: dict[str, list[float]] = field(default_factory=dict)  # by machine, as in MachineCounters
 
     def take(self, sample: Sample, cores: Mapping[str, float], names: Sequence[str]) -> list[Line]:
         """`cores` that each machine which is up may use; `names` of all machines, in the world's order."""
         counters = sample.machines
-        for name, *values in zip(
-            names, counters.cpu_s.tolist(), counters.sent_bytes.tolist(), counters.received_bytes.tolist(), strict=True
-        ):
-            known = self._sums.setdefault(name, [0.0, 0.0, 0.0])
+        columns = [getattr(counters, each.name).tolist() for each in fields(counters)]
+        for name, *values in zip(names, *columns, strict=True):
+            known = self._sums.setdefault(name, [0.0] * len(values))
             self._sums[name] = [before + value for before, value in zip(known, values, strict=True)]
         begin_s = sample.begin if self._begin_s is None else self._begin_s
         if not is_full(sample.end, self.sample_s) or sample.end - begin_s < CLOSE_S:
@@ -422,12 +421,13 @@ class MachineLines:
 
     def _line(self, name: str, t: float, length_s: float, cores: float) -> Line:
         """Memory, and what a cgroup or a hypervisor would say, is not known."""
-        cpu_s, sent, received = self._sums[name]
+        cpu_s, runnable_s, sent, received = self._sums[name]
         interfaces = {"name": ["ctl0", "exp0"], "rx_bytes": [None, round(received)], "tx_bytes": [None, round(sent)]}
         return {
             "v": 1, "t": round(t, 3), "dt_s": round(length_s, 3), "machine": name,
             "cpu_cores": round(cpu_s / length_s, 4), "cpu_quota_cores": cores, "throttled_ms": None,
-            "steal_percent": None, "memory_bytes": None, "memory_limit_bytes": None, "interfaces": interfaces,
+            "steal_percent": None, "runnable": round(runnable_s / length_s, 4), "memory_bytes": None,
+            "memory_limit_bytes": None, "interfaces": interfaces,
         }  # fmt: skip
 
 

@@ -121,8 +121,8 @@ def machine_lines(machine: str) -> list[dict[str, Any]]:
         sent = 0 if is_silent(second) else SENT_BYTES[side].get(machine, 500)
         lines.append({
             "v": 1, "t": START + second + 1.0, "dt_s": 1.0, "machine": machine, "cpu_cores": 0.0025 * percent,
-            "cpu_quota_cores": 0.25, "throttled_ms": 0.0, "steal_percent": 0.0, "memory_bytes": 300_000_000,
-            "memory_limit_bytes": 536_870_912,
+            "cpu_quota_cores": 0.25, "throttled_ms": 0.0, "steal_percent": 0.0, "runnable": 0.5,
+            "memory_bytes": 300_000_000, "memory_limit_bytes": 536_870_912,
             "interfaces": {"name": ["ctl0", "exp0"], "rx_bytes": [100_000, sent], "tx_bytes": [100_000, sent]},
         })  # fmt: skip
     return lines

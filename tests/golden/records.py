@@ -266,6 +266,7 @@ def machine_lines(run: Run, number: int) -> list[dict[str, Any]]:
             "v": 1, "t": run.start + second + 1.0, "dt_s": 1.0, "machine": f"m{number}",
             "cpu_cores": 0.25 * number * (0.1 if second >= BEFORE_S else 0.01), "cpu_quota_cores": 0.25,
             "throttled_ms": 0.0, "steal_percent": 8.0 if second >= BEFORE_S else 1.5,
+            "runnable": (2.0 if second >= BEFORE_S else 0.5) if second % 5 == 4 else None,
             "memory_bytes": 300_000_000, "memory_limit_bytes": 536_870_912,
             "interfaces": {"name": ["ctl0", "exp0"], "rx_bytes": [1000, 50_000 * number], "tx_bytes": [900, 40_000]},
         }

@@ -142,8 +142,8 @@ def machine_lines(start: float, number: int) -> list[dict[str, Any]]:
     """mN uses 10 N % of its quota; m4 reports from e1 on."""
     return [
         {"v": 1, "t": start + second + 1.0, "dt_s": 1.0, "machine": f"m{number}", "cpu_cores": 0.025 * number,
-         "cpu_quota_cores": 0.25, "throttled_ms": 0.0, "steal_percent": 0.5, "memory_bytes": 300_000_000,
-         "memory_limit_bytes": 536_870_912,
+         "cpu_quota_cores": 0.25, "throttled_ms": 0.0, "steal_percent": 0.5, "runnable": 0.5,
+         "memory_bytes": 300_000_000, "memory_limit_bytes": 536_870_912,
          "interfaces": {"name": ["exp0"], "rx_bytes": [1000 * number], "tx_bytes": [900]}}
         for second in range(E1 if number == 4 else 0, END + 2)
     ]  # fmt: skip

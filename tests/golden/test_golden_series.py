@@ -150,6 +150,8 @@ def test_windows_of_cpu_are_what_the_generator_gave_each_machine(golden_series: 
     rows = golden_series.rows("cpu_windows", "run_id = 'stela-r1' and machine = 'm3'")
     assert {round(row["utilisation_mean"], 4) for row in rows if row["window_s"] < -10} == {0.03}
     assert {round(row["utilisation_mean"], 4) for row in rows if 10 <= row["window_s"] < 170} == {0.3}
+    assert {row["runnable_mean"] for row in rows if row["window_s"] < -10} == {0.5}
+    assert {row["runnable_mean"] for row in rows if 10 <= row["window_s"] < 170} == {2.0}
     joined = golden_series.rows("cpu_windows", "run_id = 'stela-r1' and machine = 'm5'")
     assert min(row["window_s"] for row in joined) == 0
 

@@ -2,7 +2,9 @@
 
 import http.server
 import json
+import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -100,10 +102,73 @@ def test_the_line_is_the_contracts_and_a_missing_interface_is_null(tmp_path: Pat
     line = probe.line("m2", {"ctl0": "eth7", "exp0": None}, before, now, machine)
     assert line == {
         "v": 1, "t": 1002.0, "dt_s": 2.0, "machine": "m2",
-        "cpu_cores": 0.2, "cpu_quota_cores": 0.25, "throttled_ms": 50.0, "steal_percent": 7.0,
+        "cpu_cores": 0.2, "cpu_quota_cores": 0.25, "throttled_ms": 50.0, "steal_percent": 7.0, "runnable": None,
         "memory_bytes": 312008448, "memory_limit_bytes": 805306368,
         "interfaces": {"name": ["ctl0", "exp0"], "rx_bytes": [60, None], "tx_bytes": [90, None]},
     }  # fmt: skip
+
+
+def threads_of(root: Path, times: dict[str, tuple[int, int]]) -> None:
+    """Threads `pid/tid` with their ns run and waited; others end."""
+    for old in root.glob("*/task/*/schedstat"):
+        old.unlink()
+    tree(root, {"loadavg": "2.84 2.36 2.36 3/852 9892\n"})
+    for name, (run, wait) in times.items():
+        pid, thread = name.split("/")
+        tree(root, {f"{pid}/task/{thread}/schedstat": f"{run} {wait} 7\n"})
+
+
+def test_runnable_threads_are_what_ran_and_waited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In five seconds one ran for 2 s and waited for 1, another waited for 2 s more: 1 on average. What begins counts
+    whole, what ends no more, an id that was given again as one that began, and nobody with more than the time that
+    passed: one that the reading before has missed has not done everything since."""
+    now, s = 100.0, 10**9
+    monkeypatch.setattr(probe.time, "monotonic", lambda: now)
+    threads_of(tmp_path, {"1/1": (50 * s, 7 * s), "1/2": (0, 0), "9/9": (800 * s, 80 * s), "4/4": (900 * s, 0)})
+    threads = probe.ThreadTimes(str(tmp_path))
+    now = 102.0
+    assert threads.runnable() is None, "too early"
+    now = 105.0
+    threads_of(tmp_path, {"1/1": (52 * s, 8 * s), "1/2": (0, 2 * s), "9/9": (800 * s, 80 * s)})
+    assert threads.runnable() == 1.0
+    now = 110.0
+    threads_of(tmp_path, {"1/1": (52 * s, 8 * s), "9/9": (s, s // 2), "9/10": (s // 2, 0), "5/5": (300 * s, 60 * s)})
+    assert threads.runnable() == pytest.approx((1.5 + 0.5 + 5.0) / 5)
+
+
+def test_without_waits_of_the_kernel_runnable_threads_are_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(probe.time, "monotonic", lambda: now)
+    threads_of(tmp_path, {"1/1": (5, 0)})
+    threads = probe.ThreadTimes(str(tmp_path))
+    threads_of(tmp_path, {"1/1": (10**9, 0)})
+    now = 105.0
+    assert threads.runnable() is None
+
+
+def test_readings_of_many_threads_come_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 40 ms is due again after 20 s: 0.2 % of a core."""
+    now, cpu = 100.0, iter([0.0, 0.040, 1.0, 1.001])
+    monkeypatch.setattr(probe.time, "monotonic", lambda: now)
+    monkeypatch.setattr(probe.time, "thread_time", lambda: next(cpu))
+    threads_of(tmp_path, {"1/1": (0, 1)})
+    threads = probe.ThreadTimes(str(tmp_path))
+    due = []
+    for second in (105.0, 110.0, 124.0, 125.0):
+        now = second
+        due.append(threads.runnable() is not None)
+    assert due == [True, False, False, True]
+
+
+def test_busy_threads_of_this_process_are_seen(tmp_path: Path) -> None:
+    """On a real kernel, whose /proc may count no waits."""
+    threads = probe.ThreadTimes()
+    time.sleep(0.2)
+    after = threads.read()
+    own = f"/proc/{os.getpid()}/task/{threading.get_native_id()}/schedstat"
+    assert own in after and sum(after[own]) >= sum(threads.times[own]) > 0
 
 
 def test_an_interface_is_found_by_its_address() -> None:

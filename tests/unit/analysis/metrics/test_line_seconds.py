@@ -80,12 +80,13 @@ def test_a_line_across_a_zero_is_on_both_sides_by_its_seconds(spark: SparkSessio
 
 
 def test_means_over_windows_are_over_time(spark: SparkSession) -> None:
-    lines = [("r", "", 1004.0, 1.0, "m1", 0.1, 0.5, 100), ("r", "", 1013.0, 7.0, "m1", 0.3, 0.5, 200)]
-    machines = frame(spark, "run_id topology t_s dt_s machine cpu_cores cpu_quota_cores memory_bytes", *lines)
+    lines = [("r", "", 1004.0, 1.0, "m1", 0.1, 0.5, None, 100), ("r", "", 1013.0, 7.0, "m1", 0.3, 0.5, 1.5, 200)]
+    machines = frame(spark, "run_id topology t_s dt_s machine cpu_cores cpu_quota_cores runnable memory_bytes", *lines)
     zeros = frame(spark, "run_id topology zero_s", ("r", "", ZERO))
     found = cpu_windows(machines, zeros).orderBy("window_s").collect()
-    assert [(row.window_s, round(row.utilisation_mean, 6), row.memory_bytes_mean) for row in found] == [
-        (0.0, 0.52, 180.0), (10.0, 0.6, 200.0),
+    means = [(round(row.utilisation_mean, 6), row.runnable_mean, row.memory_bytes_mean) for row in found]
+    assert list(zip((row.window_s for row in found), means, strict=True)) == [
+        (0.0, (0.52, 1.5, 180.0)), (10.0, (0.6, 1.5, 200.0)),
     ]  # fmt: skip
 
 

@@ -222,6 +222,17 @@ def test_the_load_of_a_machine_that_is_silent_is_not_known() -> None:
     assert machines.cpu_load("m2", BEGIN) is None
 
 
+def test_runnable_threads_are_the_mean_of_readings_in_the_window() -> None:
+    """The probe reads them every five seconds; its lines between say nothing."""
+    machines = MachineSamples(20.0)
+    for second in range(BEGIN, BEGIN + 40):
+        read = {"runnable": float(second - BEGIN)} if second % 5 == 0 else {"runnable": None}
+        machines.add({"t": float(second), "dt_s": 1.0, "machine": "m1", "cpu_cores": 0.2} | read)
+    expected = [n for n in range(40) if (BEGIN + n) % 5 == 0 and n > 19]
+    assert machines.runnable("m1", BEGIN + 39) == pytest.approx(sum(expected) / len(expected))
+    assert machines.runnable("m2", BEGIN + 39) is None, "of a probe that does not count them"
+
+
 @pytest.mark.parametrize("cores", [0, -1.0, float("nan"), float("inf")])
 def test_a_quota_that_no_machine_has_is_refused(cores: float) -> None:
     with pytest.raises(ValueError, match="cpu_quota_cores"):

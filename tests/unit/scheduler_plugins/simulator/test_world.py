@@ -273,6 +273,30 @@ def test_another_load_takes_its_share_of_a_core() -> None:
     assert totals.rate("bolt_1", 1030, 1050) == pytest.approx(1 / 3 * 100, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("busy", "rate", "expected"),
+    [
+        (0.0, 20.0, 0.4),  # 40 tuples of a chain of one bolt and two tasks: 0.2 cores each, and nobody waits
+        (0.0, 1000.0, 2.0),  # both executors want the core all the time
+        (4.0, 1000.0, 6.0),
+        (4.0, 0.0, 4.0),
+    ],
+)
+def test_runnable_threads_are_those_that_run_or_wait(busy: float, rate: float, expected: float) -> None:
+    world, totals = world_of(chain(2 * rate, [0.0], 2, cpu_ms=10.0), machines=1, cores=1.0), Totals()
+    world.load("m1").busy = busy
+    world.advance(1030, totals.take)
+    runnable = sum(float(sample.machines.runnable_s[0]) for sample in totals.samples[-10:])
+    assert runnable / 10 == pytest.approx(expected, rel=0.02)
+
+
+def test_threads_that_sleep_are_not_runnable() -> None:
+    """A tuple of 20 ms sleep and 5 of CPU, one after the other: a fifth of the time."""
+    world, totals = world_of(chain(1000.0, [20.0], 1, cpu_ms=5.0), machines=1, cores=1.0), Totals()
+    world.advance(1030, totals.take)
+    assert sum(float(sample.machines.runnable_s[0]) for sample in totals.samples[-10:]) / 10 == pytest.approx(0.2, 0.02)
+
+
 def test_a_long_step_gives_what_short_ones_do() -> None:
     found = []
     for step_s in (1.0, 10.0):
