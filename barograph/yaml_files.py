@@ -61,6 +61,7 @@ class Strict(BaseModel):
 
 Model = TypeVar("Model")
 MOST_VALUES = 20_000  # in a file; the largest that ships has some hundred
+FREE_FORM = "config"  # its keys are Storm's, which contain dots
 SHOWN_CHARACTERS = 200  # of a wrong value in a message
 
 
@@ -218,3 +219,39 @@ def _key(name: str, annotation: Any) -> str:
         if isinstance(each, FieldInfo) and isinstance(each.validation_alias, AliasChoices):
             return str(each.validation_alias.choices[0])
     return name
+
+
+def put_at(data: Any, path: str, value: Any, wrong: str) -> None:
+    """Put a value at a path: keys, places or names in lists, with dots between them. Raises ExperimentError, which
+    begins with `wrong`, where the data have no such place."""
+    node, rest, where = data, path.split("."), ""
+    while rest:
+        key, length = _next_key(node, rest, wrong, where or "the file")
+        if length == len(rest):
+            node[key] = value
+            return
+        if isinstance(node, dict) and node.get(key) is None:
+            node[key] = {}
+        where = f"{where}." * bool(where) + ".".join(rest[:length])
+        node, rest = node[key], rest[length:]
+
+
+def _next_key(node: Any, rest: Sequence[str], wrong: str, where: str) -> tuple[Any, int]:
+    """Return the next key or place of the path, and the number of its parts."""
+    if isinstance(node, list):
+        names = [each.get("name") if isinstance(each, Mapping) else None for each in node]
+        if rest[0] in names:
+            return names.index(rest[0]), 1
+        if rest[0].isdecimal() and int(rest[0]) < len(node):
+            return int(rest[0]), 1
+        texts = [name for name in names if name]
+        names_text = f"the names {', '.join(texts)}, or " if texts else ""
+        raise ExperimentError(
+            f"{wrong} {where} has no {rest[0]!r}; allowed: {names_text}places from 0 to {len(node) - 1}"
+        )
+    if not isinstance(node, dict):
+        raise ExperimentError(f"{wrong} {where} is {node!r}, which has no fields; allowed: {where}")
+    for length in range(len(rest), 0, -1):
+        if (key := ".".join(rest[:length])) in node:
+            return key, length
+    return (".".join(rest), len(rest)) if where.rpartition(".")[2] == FREE_FORM else (rest[0], 1)

@@ -66,6 +66,7 @@ class _TypeModel(Strict):
 
 class _TypesModel(Strict):
     memory_floor_mb: Annotated[int, Field(gt=0)]
+    memory_worker_mb: Annotated[int, Field(gt=0)]
     types: dict[str, _TypeModel]
 
 
@@ -78,7 +79,7 @@ def load_types(path: Path) -> _TypesModel:
 
 
 _TYPES = load_types(TYPES_FILE)
-MEMORY_FLOOR_MB = _TYPES.memory_floor_mb
+MEMORY_FLOOR_MB, SLOTS_OF_FLOOR = _TYPES.memory_floor_mb, 4
 MACHINE_TYPES: dict[str, MachineType] = {
     name: MachineType(name, t.cores, t.memory_mb, t.bandwidth_mbit, t.slots) for name, t in _TYPES.types.items()
 }
@@ -101,8 +102,13 @@ def scale_type(type: MachineType, factor: float) -> MachineType:
         )
     if type.name not in _TYPES.types or not _TYPES.types[type.name].scaled:
         return type
-    memory_mb = max(round(type.memory_mb * factor), MEMORY_FLOOR_MB)
+    memory_mb = max(round(type.memory_mb * factor), _memory_floor_mb(type))
     return replace(type, cores=type.cores * factor, memory_mb=memory_mb)
+
+
+def _memory_floor_mb(type: MachineType) -> int:
+    """Return the least memory of a scaled machine: that of one with four workers, and more for each further slot."""
+    return MEMORY_FLOOR_MB + _TYPES.memory_worker_mb * max(0, type.slots - SLOTS_OF_FLOOR)
 
 
 def describe_scaling(type: MachineType, factor: float, bandwidth_mbit: int) -> str:
@@ -111,7 +117,7 @@ def describe_scaling(type: MachineType, factor: float, bandwidth_mbit: int) -> s
     """
     result = scale_type(type, factor)
     wanted_mb = round(type.memory_mb * factor)
-    floored = result is not type and wanted_mb < MEMORY_FLOOR_MB
+    floored = result is not type and wanted_mb < _memory_floor_mb(type)
     floor = f" (the least; the factor alone gives {wanted_mb} MB)" if floored else ""
     size = f"{result.cores:g} cores, {result.memory_mb} MB{floor}, {bandwidth_mbit} Mbit/s"
     return f"{type.name}: {size} (not scaled)" if result is type else f"{type.name} x {factor:g}: {size}"

@@ -114,8 +114,8 @@ class Edge:
 
 @dataclass(frozen=True)
 class ServiceLevel:
-    """The goal that a topology's owner sets (HP 4.1); utility is earned by meeting it. A plan has one of the two
-    levels."""
+    """The goal that a topology's owner sets (HP 4.1); utility is earned by meeting it. One of the two levels, or
+    both."""
 
     latency_ms: float | None = None  # at most: mean over all tuples
     juice: float | None = None  # at least: share of the input that is processed (HP 5), 0 to 1

@@ -19,7 +19,8 @@ from barograph.plan.events import AnyEvent
 from barograph.plan.events.courses import UnfitTrace, rows_of, sha256_of
 from barograph.plan.events.order import machines_at_end
 from barograph.plan.events.rates import RateChange, Sine, Trace
-from barograph.plan.experiment import Experiment, TopologyChoice, Variant, recorded
+from barograph.plan.experiment import Experiment, Variant, recorded
+from barograph.plan.topologies import TopologyChoice
 from topologies import catalogue, work
 from topologies.errors import TopologyError
 

@@ -78,7 +78,7 @@ def run_row(run_id: str, record: Record) -> Row:
         "variant": variant.get("name"),
         "policy": variant.get("policy"),
         "parameters": json.dumps(variant.get("parameters") or {}, sort_keys=True),
-        "topology_changes": json.dumps(variant.get("topology") or {}, sort_keys=True),
+        "topology_changes": json.dumps(variant.get("topologies") or variant.get("topology") or {}, sort_keys=True),
         "topology": topology.get("name"),
         "topology_id": topology.get("id"),
         "workers": topology.get("workers"),

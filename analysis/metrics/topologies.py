@@ -77,8 +77,11 @@ class Units:
         """Return for units that arrive, depart or are killed in their run the time from when until when they exist."""
         found: dict[Unit, tuple[float, float]] = {}
         for event in self.events:
-            change, name = arrival_or_departure(event) or event["kind"] == "topology_killed", event.get("topology")
-            if change and name and name in self.topologies[event["run_id"]]:
+            change = arrival_or_departure(event)
+            names = event.get("topologies") or () if change else [event.get("topology")]
+            for name in names if change or event["kind"] == "topology_killed" else ():
+                if name not in self.topologies[event["run_id"]]:
+                    continue
                 unit = (event["run_id"], name)
                 from_s, until_s = found.get(unit, (-inf, inf))
                 if change == "arrival":

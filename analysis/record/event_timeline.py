@@ -20,7 +20,6 @@ REST = "rest"  # instead of a side: the part after an event in which what it had
 ZEROS = {"scale_requested": "scale", "rate_changed": "rate", "crashed": "crash", "event_performed": "event"}
 # The kinds of lines that end what an event had begun; the measurement after the event begins then.
 ENDS = {"disturbance_ended": "it is over", "hold_ended": "the hold is over"}
-COMINGS = {"arrival": "arrives", "departure": "departs"}  # of topologies, which share machines with all others
 
 # The kinds of lines of machines that a policy requested, or released, by itself.
 POLICY_CHANGES = {"machines_joined": "joined", "machines_left": "left"}
@@ -227,7 +226,7 @@ def event_marks(run: RunPaths) -> list[EventMark]:
             request_ids.add(operation_id(event))
         if kind_and_label is not None:
             kind, label = kind_and_label
-            input_of = "" if kind in COMINGS else str(event.get("topology") or "")
+            input_of = str(event.get("topology") or "")
             # A machine may join more than once in one hold: each time is a mark of its own.
             mark_id = ".".join(filter(None, (operation_id(event), event.get("request_id"))))
             marks.append(EventMark(float(event["t"]) - start, mark_id, kind, label, input_of))
@@ -265,9 +264,7 @@ def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
 def event_label(event: Json) -> str:
     """Return an event of the plan in two or three words; kinds without a line here have them in the record."""
     if event["kind"] == "event_performed":
-        verb = COMINGS.get(str(event.get("event")), "")
-        change = f"{event['topology']} {verb}" if verb and event.get("topology") else ""
-        return str(event.get("label") or change or event.get("event") or "an event")
+        return str(event.get("label") or event.get("event") or "an event")
     if event["kind"] == "rate_changed":
         factor, over_s = event.get("factor"), event.get("over_s")
         subject = " of ".join(["rate", *(str(event[key]) for key in ("source", "topology") if event.get(key))])

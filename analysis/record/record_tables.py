@@ -316,7 +316,8 @@ RECORD_TABLES = (
                "whether the testbed has the machines back, of `machines_left`", "another kind"),
         Column("topology", "string", "", "name of the topology that it is of", "it is of the cluster"),
         Column("topologies", "array<string>", "",
-               "names of the topologies concerned, of `decision` and `applied`", "another kind; it does not say"),
+               "names of the topologies concerned, of `decision`, `applied`, arrivals and departures",
+               "another kind; it does not say"),
     )),
     Table("decisions", "scheduling rounds that decided something", ("run_id", "t_s", "decision_id"), (
         RUN_ID,

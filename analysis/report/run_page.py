@@ -268,7 +268,8 @@ def facts(
 ) -> list[tuple[str, str]]:
     """Return the facts of the run in reading order."""
     start_s, end_s, begun_s = run["started_s"], run["ended_s"], date_s(run)
-    changes = (record.get("variant") or {}).get("topology") or {}  # how it differs from the experiment's
+    variant = record.get("variant") or {}
+    changes = variant.get("topologies") or variant.get("topology") or {}  # how it differs from the experiment's
     workers = run["workers"]
     if len(topologies) > 1:
         ordered = sorted(topologies, key=lambda row: int(row["position"]))

@@ -19,7 +19,7 @@ from analysis.record.files import COMPARISONS
 from barograph.code.git import has_same_folder
 from barograph.errors import ExperimentError
 from barograph.plan import durations
-from barograph.plan.experiment import FOREIGN, WHOLE_CLUSTER, Code, Experiment, TopologyChanges, Variant, from_data
+from barograph.plan.experiment import FOREIGN, WHOLE_CLUSTER, Code, Experiment, Variant, from_data
 from barograph.plan.simulation import is_simulated
 from barograph.testbeds.checks import testbed_without_options
 from barograph.testbeds.costs import cost
@@ -229,8 +229,9 @@ def derive(
     variants: list[Variant] = []
     for letter, side in sides.items():
         if side.foreign:
-            topology = _common_topology(source)
-            variants.append(Variant(f"{FOREIGN}_{letter}", FOREIGN, side.parameters, side.code, topology))
+            sample = _with_common_topology(source)
+            own = (sample.topology, sample.topologies)
+            variants.append(Variant(f"{FOREIGN}_{letter}", FOREIGN, side.parameters, side.code, *own))
         else:
             variants += [replace(each, name=f"{each.name}_{letter}", code=side.code) for each in source.variants]
     experiment = replace(
@@ -278,13 +279,13 @@ def remarks(comparison: Comparison) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _common_topology(source: Experiment) -> TopologyChanges | None:
-    """Return the topology changes for a scheduler that replaces every variant."""
+def _with_common_topology(source: Experiment) -> Variant:
+    """Return a variant whose topologies a scheduler has that replaces every variant."""
     sample = source.variants[0]
     for variant in source.variants:
-        if variant.topology != sample.topology:
+        if (variant.topology, variant.topologies) != (sample.topology, sample.topologies):
             raise ExperimentError(
                 f"{source.name}: the topologies of {sample.name} and {variant.name} differ, and a scheduler that is not"
                 " ours stands for both; choose variants of one topology"
             )
-    return sample.topology
+    return sample

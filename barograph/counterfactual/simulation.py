@@ -108,7 +108,7 @@ def read_recording(run: Path, series: Path) -> Recording:
         ) from error
     topologies = experiment.topologies_of(variant)
     changes = {"topologies": topologies} if experiment.topologies else {"topology": topologies[0]}
-    experiment = replace(experiment, **changes, variants=(replace(variant, topology=None),))
+    experiment = replace(experiment, **changes, variants=(replace(variant, topology=None, topologies={}),))
     times, events = event_times(RunPaths(run)), [f"e{place}" for place in range(1, len(experiment.events) + 1)]
     if missing := [name for name in ("first_tuple", *events) if name not in times]:
         raise ExperimentError(f"{run}/events.jsonl does not say when {', '.join(missing)} was; give another run")
@@ -167,7 +167,7 @@ def variants_for(
     that answers the run's events. Raises ExperimentError for names that are neither, or do not answer them.
     """
     spec = from_data(read_json(RunPaths(recording.run).run_json)["spec"])
-    experiment_variants = {each.name: replace(each, topology=None) for each in spec.variants}
+    experiment_variants = {each.name: replace(each, topology=None, topologies={}) for each in spec.variants}
     if parameters and len(policies) != 1:
         raise ExperimentError("--parameter is for one --policy; name that one policy alone")
     if not policies:

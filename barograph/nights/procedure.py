@@ -63,8 +63,9 @@ def facts_of_experiment(experiment: Experiment, box: Mapping[str, Any]) -> dict[
         assert isinstance(testbed, SimulatedTestbed), "else it is not simulated"
         options = {**testbed.options.model_dump(), "costs": asdict(testbed.costs)}
     topologies = {
-        variant["name"]: variant["topology"] for variant in request_facts["variants"] if "topology" in variant
-    }
+        variant["name"]: variant[key]
+        for variant in request_facts["variants"] for key in ("topology", "topologies") if key in variant
+    }  # fmt: skip
     choice = request_facts["testbed"] | {"options": options}
     return {**box, "testbed": choice, "types": list(distinct.values()), **plan, "variants": topologies}
 

@@ -4,9 +4,8 @@ that a trigger form or a command line may make. Errors name the file, the field,
 
 from __future__ import annotations
 
-import json
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,6 +28,14 @@ from barograph.plan.events.order import (
     topologies_at_start,
 )
 from barograph.plan.events.rates import Trace
+from barograph.plan.topologies import (
+    MOST_TOPOLOGIES,
+    TopologyChanges,
+    TopologyChoice,
+    laid_over,
+    names_text,
+    with_each_topology,
+)
 from barograph.yaml_files import CLOSED, Text, Word, adapter, check_path, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
@@ -40,32 +47,7 @@ Seed = Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]
 FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 
-@dataclass(frozen=True)
-class ServiceLevelChoice:
-    """What a topology's owner asks for (HP 4.1): one of latency and juice, and what it is worth."""
-
-    latency_ms: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = None  # at most
-    juice: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None  # at least
-    max_utility: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0  # earned where it is met
-
-
-@dataclass(frozen=True)
-class TopologyChoice:
-    """A topology, one of `topologies/flux/`."""
-
-    name: Word  # in Storm; also the file's name, such as star, unless `flux` says another
-    parameters: Mapping[str, Any] = field(default_factory=dict)  # the file's placeholders, see policies.md
-    overrides: Mapping[str, Any] = field(default_factory=dict)  # Storm settings of the topology, and `workers`
-    flux: Word | None = None  # the file's name, where the topology has another one in Storm
-    service_level: ServiceLevelChoice | None = None  # what its owner asks for; policies see it
-
-    @property
-    def file(self) -> str:
-        """Return its name in `topologies/flux/`."""
-        return self.flux or self.name
-
-
-Topologies = Annotated[tuple[TopologyChoice, ...], Field(exclude_if=operator.not_)]
+Topologies = Annotated[tuple[TopologyChoice, ...], Field(max_length=MOST_TOPOLOGIES, exclude_if=operator.not_)]
 
 
 @dataclass(frozen=True)
@@ -128,28 +110,7 @@ class Code:
         return bool(self.scheduler) and not self.build and where.endswith(".jar") and "://" not in where
 
 
-@dataclass(frozen=True)
-class TopologyChanges:
-    """What differs in a variant's topology; it is laid over the experiment's `topology`, key by key."""
-
-    parameters: Mapping[str, Any] = field(default_factory=dict)  # as there
-    overrides: Mapping[str, Any] = field(default_factory=dict)  # as there; `tasks`, `executors`, `config` by their keys
-    name: Word | None = None  # of several `topologies`: the one that differs
-
-    def words(self) -> str:
-        """Return a text such as `parameters.ms_per_character = 0.22, overrides.config.topology.some.setting = 1`."""
-        changes = {"parameters": self.parameters, "overrides": self.overrides}
-        changes_text = ", ".join(f"{key} = {json.dumps(value)}" for key, value in flat_values(changes))
-        return f"{self.name}: {changes_text}" if self.name else changes_text
-
-
-def flat_values(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value that is no mapping, by its keys with dots between them."""
-    for key, value in data.items():
-        if isinstance(value, Mapping):
-            yield from flat_values(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
+ChangesByName = Annotated[Mapping[Word, TopologyChanges], Field(exclude_if=operator.not_)]
 
 
 @dataclass(frozen=True)
@@ -161,10 +122,20 @@ class Variant:
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of the policy
     code: Code | None = None  # where its scheduling code comes from; without it: the work tree
     topology: TopologyChanges | None = None  # what differs in its topology; without it: nothing
+    topologies: ChangesByName = field(default_factory=dict)  # of several: as `topology`, by name or that of an entry
 
     def __post_init__(self) -> None:
         if self.topology == TopologyChanges():
             object.__setattr__(self, "topology", None)
+
+    def topology_words(self) -> str:
+        """Return what differs in its topologies; empty where nothing does. Equal changes are told once."""
+        if self.topology is not None:
+            return self.topology.words()
+        names: dict[str, list[str]] = {}
+        for name, each in self.topologies.items():
+            names.setdefault(each.words(), []).append(name)
+        return "; ".join(f"{names_text(group)}: {words}" for words, group in names.items())
 
     @property
     def wait_s(self) -> int:
@@ -205,7 +176,7 @@ class Experiment:
     testbed: TestbedChoice  # where it runs
     machines: MachineCount  # on how many
     variants: Annotated[tuple[Variant, ...], Field(min_length=1)]  # what is compared
-    events: Annotated[tuple[AnyEvent, ...], Field(min_length=1, max_length=100)]  # what happens, in this order
+    events: Annotated[tuple[AnyEvent, ...], Field(min_length=1, max_length=1000)]  # what happens, in this order
     durations: Durations  # how long it is watched
     repetitions: Annotated[int, Field(strict=True, ge=1, le=1000)]  # of each variant; one of each makes a block
     seed: Seed  # of the order of runs, of the sources' texts, of simulated speeds
@@ -245,19 +216,16 @@ class Experiment:
 
     def topologies_of(self, variant: Variant) -> tuple[TopologyChoice, ...]:
         """Return the topologies that this variant's runs submit, in the file's order."""
-        changes = variant.topology
-        if changes is None:
-            return self.every_topology()
+        changes = {each.name: variant.topology or variant.topologies.get(each.name) for each in self.every_topology()}
         return tuple(
-            replace(
+            each if (change := changes[each.name]) is None
+            else replace(
                 each,
-                parameters={**each.parameters, **changes.parameters},
-                overrides=_laid_over(each.overrides, changes.overrides),
+                parameters={**each.parameters, **change.parameters},
+                overrides=laid_over(each.overrides, change.overrides),
             )
-            if changes.name in (None, each.name)
-            else each
             for each in self.every_topology()
-        )
+        )  # fmt: skip
 
     def watched(self, place: int | None) -> tuple[float, float]:
         """Return the shortest and the longest watch after `events[place]`, in seconds; None: before the first event."""
@@ -279,12 +247,6 @@ def as_data(value: Experiment | Variant) -> dict[str, Any]:
     shape: Any = type(value)
     data: dict[str, Any] = adapter(shape).dump_python(value, mode="json", exclude_none=True)
     return data
-
-
-def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `above` over `below`; mappings that both have are merged."""
-    shared_keys = [key for key in above if isinstance(above[key], Mapping) and isinstance(below.get(key), Mapping)]
-    return {**below, **above, **{key: {**below[key], **above[key]} for key in shared_keys}}
 
 
 def names(folder: Path = EXPERIMENTS) -> tuple[str, ...]:
@@ -333,6 +295,8 @@ def parse(name: str, data: Any, *, source: str, folder: Path | None = None) -> E
     if isinstance(data, Mapping) and SWEEP in data:
         raise ExperimentError(f"{source}: has {SWEEP}, so it is many experiments; run them with: barograph sweep FILE")
     experiment = validated(Experiment, data, source=source, name=name)
+    if any(each.count is not None for each in experiment.topologies):
+        experiment = validated(Experiment, with_each_topology(data, source), source=source, name=name)
     events, errors = list(experiment.events), []
     for place, event in enumerate(events):
         if isinstance(event, Trace) and (folder is not None or not event.sha256):
@@ -376,19 +340,22 @@ def _topology_errors(experiment: Experiment) -> list[str]:
     if WHOLE_CLUSTER in several:
         errors.append(f"topologies has the name {WHOLE_CLUSTER!r}, which is of the cluster in reports; give another")
     for place, each in enumerate(experiment.every_topology()):
-        level, where = each.service_level, f"topologies.{place}" if several else "topology"
-        if level is not None and (level.latency_ms is None) == (level.juice is None):
-            number = "neither" if level.juice is None else "both"
-            errors.append(f"{where}.service_level has {number} of latency_ms and juice; give one of them")
-    for variant in experiment.variants:
-        topology_name = variant.topology.name if variant.topology is not None else None
-        if variant.topology is not None and several and topology_name not in several:
-            problem = f"is {topology_name!r}" if topology_name else "is missing"
-            errors.append(f"variants.{variant.name}.topology.name {problem}; allowed: {', '.join(several)}")
-        elif topology_name is not None and not several:
+        where = f"topologies.{place}" if several else "topology"
+        if each.count is not None or each.each:
             errors.append(
-                f"variants.{variant.name}.topology.name is {topology_name!r}; leave it out: there is one topology"
+                f"{where}.each is given without count"
+                if several
+                else f"{where}.count or each is given; allowed in topologies"
             )
+        if (level := each.service_level) is not None and level.latency_ms is None and level.juice is None:
+            errors.append(f"{where}.service_level has neither latency_ms nor juice; give one of them, or both")
+    for variant in experiment.variants:
+        where = f"variants.{variant.name}"
+        if variant.topology is not None and several:
+            errors.append(f"{where}.topology is given; with several give topologies, by name: {names_text(several)}")
+        if surplus := [name for name in variant.topologies if name not in several]:
+            allowed = f"allowed: {names_text(several)}" if several else "there is one topology: give topology"
+            errors.append(f"{where}.topologies has {', '.join(surplus)}; {allowed}")
     return errors
 
 

@@ -20,12 +20,10 @@ from barograph.plan.experiment import (
     Durations,
     Experiment,
     MachineCount,
-    ServiceLevelChoice,
     TestbedChoice,
-    TopologyChanges,
-    TopologyChoice,
     Variant,
 )
+from barograph.plan.topologies import ServiceLevelChoice, TopologyChanges, TopologyChoice
 
 PARTS: Mapping[str, type] = {
     "experiment": Experiment, "topology": TopologyChoice,

@@ -11,7 +11,8 @@ from itertools import starmap
 from typing import Literal
 
 from barograph.plan.events.scaling import AutonomousPhase
-from barograph.plan.experiment import SIMULATED, Experiment, TopologyChoice
+from barograph.plan.experiment import SIMULATED, Experiment
+from barograph.plan.topologies import TopologyChoice
 from scheduler_plugins.driver.cluster import PLACING_HERE
 from scheduler_plugins.model import ACKER, SHORTEST_ROUND_S, Component, Edge, Executor, Topology, executor_ranges
 from scheduler_plugins.simulator.work import (

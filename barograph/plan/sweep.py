@@ -22,11 +22,10 @@ from barograph.errors import ExperimentError, message_of
 from barograph.plan.blocks import digest, request_text
 from barograph.plan.events.order import machines_at_end
 from barograph.plan.experiment import DURATION_NAMES, SIMULATED, SWEEP, Experiment, parse, with_changes
-from barograph.yaml_files import no_json, read_yaml, validated
+from barograph.yaml_files import no_json, put_at, read_yaml, validated
 
 SWEEPS = ROOT / "dags" / "sweeps"
 MOST_POINTS = 10_000
-FREE_FORM = "config"  # its keys are Storm's, which contain dots
 ENDING_NUMBER = "machines.after"  # follows from the machines before and the events, where it is not swept itself
 CHANGES_OF_IT = ("machines", "events")
 CHANGED_FIELDS = {  # by the command line, beside options of the testbed; it chooses among variants
@@ -102,7 +101,7 @@ class Sweep:
         source = point_words(self.source, number, values)
         data = deepcopy(dict(self.data))
         for path, value in values.items():
-            _set(data, path, value, source)
+            put_at(data, path, value, f"{source}: {SWEEP} has {path}, but")
         if ENDING_NUMBER not in values and any(path.split(".")[0] in CHANGES_OF_IT for path in values):
             plan = validated(Experiment, data, source=source, name=self.name)
             data["machines"]["after"] = machines_at_end(plan.machines.before, plan.events)
@@ -261,38 +260,3 @@ def _axis(key: str, values: Any, where: str) -> Axis:
             " first one: put one there that differs in every step"
         )
     return Axis(paths, steps)
-
-
-def _set(data: Any, path: str, value: Any, source: str) -> None:
-    """Put a value at a path: keys, places or names in lists, with dots between them."""
-    node, rest, where = data, path.split("."), ""
-    while rest:
-        key, length = _next_key(node, rest, f"{source}: {SWEEP} has {path}, but", where or "the file")
-        if length == len(rest):
-            node[key] = value
-            return
-        if isinstance(node, dict) and node.get(key) is None:
-            node[key] = {}
-        where = f"{where}." * bool(where) + ".".join(rest[:length])
-        node, rest = node[key], rest[length:]
-
-
-def _next_key(node: Any, rest: Sequence[str], wrong: str, where: str) -> tuple[Any, int]:
-    """Return the next key or place of the path, and the number of its parts."""
-    if isinstance(node, list):
-        names = [each.get("name") if isinstance(each, Mapping) else None for each in node]
-        if rest[0] in names:
-            return names.index(rest[0]), 1
-        if rest[0].isdecimal() and int(rest[0]) < len(node):
-            return int(rest[0]), 1
-        texts = [name for name in names if name]
-        names_text = f"the names {', '.join(texts)}, or " if texts else ""
-        raise ExperimentError(
-            f"{wrong} {where} has no {rest[0]!r}; allowed: {names_text}places from 0 to {len(node) - 1}"
-        )
-    if not isinstance(node, dict):
-        raise ExperimentError(f"{wrong} {where} is {node!r}, which has no fields; allowed: {where}")
-    for length in range(len(rest), 0, -1):
-        if (key := ".".join(rest[:length])) in node:
-            return key, length
-    return (".".join(rest), len(rest)) if where.rpartition(".")[2] == FREE_FORM else (rest[0], 1)

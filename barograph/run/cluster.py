@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import Disturbance, RunningWorker
-from barograph.plan.experiment import TopologyChoice
+from barograph.plan.topologies import TopologyChoice
 from playbooks.clock import ClockOffset
 
 

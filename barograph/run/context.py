@@ -15,7 +15,8 @@ from barograph.errors import MachineLost, MachineRecalled, PolicyHung, RunBroken
 from barograph.machines import holdings, series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import FAILOVER_S, Disturbance
-from barograph.plan.experiment import Experiment, TopologyChoice
+from barograph.plan.experiment import Experiment
+from barograph.plan.topologies import TopologyChoice
 from barograph.policy_service import ServiceClient, absent_machines
 from barograph.run.cluster import Cluster
 from barograph.run.monitor import LOOK_S, RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test

@@ -21,8 +21,9 @@ from typing import Any
 from barograph.errors import ExperimentError, PolicyHung, RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import Disturbance, RunningWorker
-from barograph.plan.experiment import Code, Experiment, TopologyChoice
+from barograph.plan.experiment import Code, Experiment
 from barograph.plan.simulation import simulated_topology
+from barograph.plan.topologies import TopologyChoice
 from barograph.pool import Answer, Death, run_isolated
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
 from barograph.run.rate_courses import REFILL_S

@@ -21,7 +21,8 @@ from barograph.errors import BarographError, ExperimentError, MachineLost, RunBr
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import Disturbance, RunningWorker
-from barograph.plan.experiment import Code, Experiment, TopologyChoice
+from barograph.plan.experiment import Code, Experiment
+from barograph.plan.topologies import TopologyChoice
 from barograph.run.cluster import Cluster, ClusterFacts, Collection
 from barograph.series.provenance import box_facts, versions
 from barograph.series.series import Series

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from barograph.errors import ExperimentError, blame_of
 from barograph.plan.events.order import topologies_after, working_machines_after
 from barograph.plan.events.rates import RateEvent
-from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice, TopologyChoice
+from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice
 from barograph.plan.simulation import OWN_SETTINGS, complaints, is_simulated
+from barograph.plan.topologies import TopologyChoice
 from inventory import TESTBEDS, machines
 from inventory.leases import registry
 from inventory.machines import MachineRequest
@@ -121,8 +122,8 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
     for variant in experiment.variants:
         topologies = experiment.topologies_of(variant)
         worker_counts.add(sum(_rendered(each).workers for each in topologies if each.name in names))
-        if variant.topology is not None:
-            difference = f"variants.{variant.name}: its topology differs: {variant.topology.words()}"
+        if differences_text := variant.topology_words():
+            difference = f"variants.{variant.name}: its topology differs: {differences_text}"
             if _sizes(topologies) != common:
                 difference += "; other sizes, so what differs in its results is not the policy's alone"
             differences.append(difference)
@@ -143,9 +144,9 @@ def _topology(experiment: Experiment) -> list[str]:
     if wrong := [error for each in experiment.every_topology() for error in _render_errors(each)]:
         return wrong
     return [
-        f"variants.{variant.name}.topology: {error}"
+        f"variants.{variant.name}.topolog{'ies' if variant.topologies else 'y'}: {error}"
         for variant in experiment.variants
-        if variant.topology is not None
+        if variant.topology_words()
         for each in experiment.topologies_of(variant)
         for error in _render_errors(each)
     ]

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from barograph.nights.suite import Suite
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment
+from barograph.plan.topologies import names_text
 
 TASKS = """
 ### Its tasks
@@ -57,7 +58,7 @@ def experiment_documentation(experiment: Experiment) -> str:
     variants = []
     for each in experiment.variants:
         parameters = "".join(f", {name}: {json.dumps(value)}" for name, value in each.parameters.items())
-        topology = f", on a topology with {each.topology.words()}" if each.topology else ""
+        topology = f", on a topology with {changes}" if (changes := each.topology_words()) else ""
         variants.append(f"`{each.name}`: policy `{each.policy}`{parameters}{topology}")
     events = []
     for place, event in enumerate(experiment.events, 1):
@@ -65,7 +66,7 @@ def experiment_documentation(experiment: Experiment) -> str:
         events.append(f"`e{place}`: {event.words()}, {moment}")
     lines = [
         f"## {experiment.title}",
-        f"Topolog{'ies' if len(topologies) > 1 else 'y'} {', '.join(topologies)}"
+        f"Topolog{'ies' if len(topologies) > 1 else 'y'} {names_text(topologies)}"
         f" on {experiment.machines.before} machines of `{experiment.testbed.name}`"
         f" (type `{experiment.testbed.machine_type}`); each run is of one variant, and goes through the same events.",
         "### Variants",

@@ -46,10 +46,10 @@ testbed: {name: local, machine_type: type_1, scale: 0.5, bandwidth_mbit: 100}
 machines: {before: 2, after: 2, min: 2, max: 3}
 variants: [{name: exchange, policy: exchange}]
 events:
-  - {kind: arrival, at: 10, topology: late}
+  - {kind: arrival, at: 10, topologies: [late]}
   - {kind: rate, at: 15, topology: other, factor: 2, over_s: 10}
   - {kind: hold, at: 15, decide_every_s: 2}
-  - {kind: departure, at: 50, topology: star}
+  - {kind: departure, at: 50, topologies: [star]}
 durations: {warm_up_floor_s: 10, warm_up_ceiling_s: 10, after_floor_s: 40, horizon_s: 120}
 repetitions: 1
 seed: 1

@@ -227,14 +227,14 @@ class PlannedEvent(ABC):
         return ()
 
     @property
-    def arrives(self) -> str | None:
-        """Return the topology that is submitted."""
-        return None
+    def arrives(self) -> tuple[str, ...]:
+        """Return the topologies that are submitted."""
+        return ()
 
     @property
-    def departs(self) -> str | None:
-        """Return the topology that is killed."""
-        return None
+    def departs(self) -> tuple[str, ...]:
+        """Return the topologies that are killed."""
+        return ()
 
     @property
     def planned_s(self) -> float:

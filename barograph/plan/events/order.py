@@ -38,7 +38,7 @@ def working_machines_after(before: int, events: Sequence[PlannedEvent]) -> tuple
 
 def topologies_at_start(names: Sequence[str], events: Sequence[PlannedEvent]) -> tuple[str, ...]:
     """Return those of these topologies, by their names in Storm, that no event submits."""
-    arrivals = {event.arrives for event in events}
+    arrivals = {name for event in events for name in event.arrives}
     return tuple(name for name in names if name not in arrivals)
 
 
@@ -46,7 +46,7 @@ def topologies_after(names: Sequence[str], events: Sequence[PlannedEvent]) -> tu
     """Return the topologies after each event."""
     snapshot, snapshots = topologies_at_start(names, events), []
     for event in events:
-        snapshot = tuple(name for name in (*snapshot, event.arrives) if name not in (None, event.departs))
+        snapshot = tuple(name for name in (*snapshot, *event.arrives) if name not in event.departs)
         snapshots.append(snapshot)
     return tuple(snapshots)
 
@@ -63,7 +63,7 @@ def order_errors(
         )
     if topologies and not topologies_at_start(topologies, events):
         errors.append("events lets every topology arrive; allowed: at least one is there at the start")
-    arrivals = [event.arrives for event in events if event.arrives]
+    arrivals = [name for event in events for name in event.arrives]
     if twice := sorted({name for name in arrivals if arrivals.count(name) > 1}):
         errors.append(f"events lets {', '.join(twice)} arrive twice; allowed: once; give the second one another name")
     return errors + [

@@ -27,10 +27,12 @@ from barograph.plan.events.kind import (
     how_long,
     length_errors,
 )
+from barograph.plan.topologies import names_text
 from barograph.yaml_files import Word
 from scheduler_plugins.model import LONGEST_ROUND_S, SHORTEST_ROUND_S
 
 RoundLength = Annotated[float, Field(strict=True, ge=SHORTEST_ROUND_S, le=LONGEST_ROUND_S)]
+Names = Annotated[tuple[Word, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -176,67 +178,74 @@ SUBMIT_S, KILL_S = 150.0, 60.0  # the longest that Storm may take
 
 @dataclass(frozen=True)
 class Arrival(PlannedEvent):
-    """A topology is submitted while others run; the policy gives it a place as it does at the start."""
+    """Topologies are submitted while others run; the policy gives them places as it does at the start."""
 
-    topology: Word  # its name in Storm
+    topologies: Names  # their names in Storm, or of entries with `count`
     kind: Literal["arrival"] = "arrival"
 
-    phases: ClassVar[Mapping[str, str]] = {"arrival": "a topology arrives"}
+    phases: ClassVar[Mapping[str, str]] = {"arrival": "topologies arrive"}
 
     @property
-    def arrives(self) -> str:
-        return self.topology
+    def arrives(self) -> tuple[str, ...]:
+        return self.topologies
 
     @property
     def longest_s(self) -> float:
-        return SUBMIT_S
+        return SUBMIT_S * len(self.topologies)
 
     def words(self) -> str:
-        return f"{self.topology} arrives"
+        return f"{names_text(self.topologies)} arrive{'s'[: 2 - len(self.topologies)]}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
-        field = f"events.{plan.place}.topology"
-        if self.topology not in plan.topologies:
-            yield f"{field} is {self.topology!r}; allowed: {', '.join(plan.topologies)}"
-        elif self.topology in plan.running:
-            yield f"{field} is {self.topology!r}, which is there already"
+        field = f"events.{plan.place}.topologies"
+        if unknown := [name for name in self.topologies if name not in plan.topologies]:
+            yield f"{field} has {names_text(unknown)}; allowed: {names_text(plan.topologies)}"
+        if present := [name for name in self.topologies if name in plan.running]:
+            yield f"{field} has {names_text(present)}, running already"
 
     def perform(self, run: RunActions) -> EventTimes:
-        with run.phase("arrival", expected_s=20):
-            with run.zero(EVENT_LINE, topology=self.topology) as zero_s:
-                run.submit(self.topology)
-            return run.wait_until_running(self.topology, zero_s)
+        with run.phase("arrival", expected_s=20 * len(self.topologies)):
+            with run.zero(EVENT_LINE, topologies=list(self.topologies)) as zero_s:
+                for name in self.topologies:
+                    run.submit(name)
+            times = [run.wait_until_running(name, zero_s) for name in self.topologies]
+            return next(
+                (each for each in times if each.begin_s is None), max(times, key=lambda each: each.begin_s or 0)
+            )
 
 
 @dataclass(frozen=True)
 class Departure(PlannedEvent):
-    """A topology is killed, and the others run on."""
+    """Topologies are killed, and the others run on."""
 
-    topology: Word  # its name in Storm
+    topologies: Names  # their names in Storm, or of entries with `count`
     kind: Literal["departure"] = "departure"
 
-    phases: ClassVar[Mapping[str, str]] = {"departure": "a topology departs"}
+    phases: ClassVar[Mapping[str, str]] = {"departure": "topologies depart"}
 
     @property
-    def departs(self) -> str:
-        return self.topology
+    def departs(self) -> tuple[str, ...]:
+        return self.topologies
 
     @property
     def longest_s(self) -> float:
-        return KILL_S
+        return KILL_S * len(self.topologies)
 
     def words(self) -> str:
-        return f"{self.topology} departs"
+        return f"{names_text(self.topologies)} depart{'s'[: 2 - len(self.topologies)]}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
-        field = f"events.{plan.place}.topology"
-        if self.topology not in plan.running:
-            yield f"{field} is {self.topology!r}, which is not there then; there are {', '.join(plan.running)}"
-        elif len(plan.running) == 1:
-            yield f"{field} is {self.topology!r}, the only one that is there; allowed: one of several"
+        field = f"events.{plan.place}.topologies"
+        if absent := [name for name in self.topologies if name not in plan.running]:
+            yield f"{field} has {names_text(absent)}, not running then; running are {names_text(plan.running)}"
+        elif twice := sorted({name for name in self.topologies if self.topologies.count(name) > 1}):
+            yield f"{field} has {names_text(twice)} twice; give each once"
+        elif len(plan.running) == len(self.topologies):
+            yield f"{field} has {names_text(self.topologies)}, all that run; allowed: fewer"
 
     def perform(self, run: RunActions) -> EventTimes:
-        with run.phase("departure", expected_s=10):
-            with run.zero(EVENT_LINE, topology=self.topology) as zero_s:
-                run.kill(self.topology)
+        with run.phase("departure", expected_s=10 * len(self.topologies)):
+            with run.zero(EVENT_LINE, topologies=list(self.topologies)) as zero_s:
+                for name in self.topologies:
+                    run.kill(name)
             return EventTimes(zero_s, run.now())

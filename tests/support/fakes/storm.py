@@ -23,7 +23,7 @@ from analysis.record import worker_files
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import Disturbance, RunningWorker
-from barograph.plan.experiment import TopologyChoice
+from barograph.plan.topologies import TopologyChoice
 from barograph.policy_service import ServiceUnreachable
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
 from barograph.run.simulation import InProcessService, SimulatedClock

@@ -21,7 +21,8 @@ from analysis.record import small_tables
 from analysis.record.event_timeline import FIRST_EVENT, event_times
 from analysis.record.files import SeriesPaths, json_lines, read_json, write_json_atomic
 from barograph import calibration
-from barograph.plan.experiment import Durations, Experiment, TopologyChoice, load
+from barograph.plan.experiment import Durations, Experiment, load
+from barograph.plan.topologies import TopologyChoice
 from barograph.series.series import read_series
 from barograph.simulated_series import as_simulated, simulate
 from scheduler_plugins.simulator.work import Costs

@@ -22,7 +22,7 @@ def test_table_one_of_the_paper() -> None:
         (1, 2048),
         (4, 12288),
     ]
-    assert {MACHINE_TYPES[name].bandwidth_mbit for name in MACHINE_TYPES if name != "workstation"} == {100}
+    assert {MACHINE_TYPES[name].bandwidth_mbit for name in ("type_1", "type_2", "master")} == {100}
     assert (MACHINE_TYPES["type_1"].slots, MACHINE_TYPES["master"].slots) == (4, 0)
 
 
@@ -49,6 +49,12 @@ def test_the_memory_floor_is_said() -> None:
     ]
 
 
+def test_fourteen_workers_have_their_memory() -> None:
+    """110 MB for each beyond the four of the floor: an emulated machine that has less would end them."""
+    assert scale_type(MACHINE_TYPES["quad_14_slots"], 0.05).memory_mb == 768 + 10 * 110
+    assert "the least; the factor alone gives 614 MB" in describe_scaling(MACHINE_TYPES["quad_14_slots"], 0.05, 100)
+
+
 def test_the_master_is_not_scaled() -> None:
     assert scale_type(MACHINE_TYPES["master"], 0.1) == MACHINE_TYPES["master"]
     assert describe_scaling(MACHINE_TYPES["master"], 0.1, 100).endswith("(not scaled)")
@@ -61,7 +67,7 @@ def test_a_factor_out_of_range(factor: float) -> None:
 
 
 def test_an_unknown_type_lists_the_known() -> None:
-    known = "type_1, type_2, type_1_one_slot, workstation, master"
+    known = "type_1, type_2, type_1_one_slot, workstation, quad_14_slots, two_octa, master"
     with pytest.raises(ConfigurationError, match=f"'type_3' is not known; known are {known}"):
         machine_type("type_3")
 

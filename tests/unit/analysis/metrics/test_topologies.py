@@ -28,8 +28,8 @@ def units(events: list[Row], *names: str) -> Units:
     return Units.of([{"run_id": "r"}], rows, events)
 
 
-ARRIVAL = event(150, "event_performed", event_id="e1", event="arrival", topology="b")
-DEPARTURE = event(250, "event_performed", event_id="e2", event="departure", topology="a")
+ARRIVAL = event(150, "event_performed", event_id="e1", event="arrival", topologies=["b", "x"])
+DEPARTURE = event(250, "event_performed", event_id="e2", event="departure", topologies=["a"])
 TWO = units([ARRIVAL, DEPARTURE], "a", "b")
 AXIS = {"run_id": "r", "topology": "all", "event_id": "e0", "zero_s": 150.0, "first_s": 100.0, "last_s": 300.0}
 

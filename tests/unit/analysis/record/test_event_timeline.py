@@ -99,7 +99,14 @@ def test_a_course_is_marked_once(tmp_path: Path) -> None:
         {"t": 15.0, "kind": "course_interrupted", "event_id": "e1", "from_s": 15.0, "until_s": 23.0},
         {"t": 18.0, "kind": "course_ended", "event_id": "e1", "reason": "it is over"},
         {"t": 20.0, "kind": "event_performed", "event_id": "e2", "event": "sine", "label": "b", "topology": "linear"},
-        {"t": 30.0, "kind": "event_performed", "event_id": "e3", "event": "arrival", "topology": "linear"},
+        {
+            "t": 30.0,
+            "kind": "event_performed",
+            "event_id": "e3",
+            "event": "arrival",
+            "topologies": ["linear"],
+            "label": "linear arrives",
+        },
         {"t": 40.0, "kind": "crashed", "event_id": "e4", "machine": "m1"},
     ]
     (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))

@@ -13,7 +13,8 @@ from barograph.compare import record
 from barograph.compare.comparison import Comparison, Demand, Side, derive
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.experiment import Code, Durations, Experiment, TopologyChoice, load, with_changes
+from barograph.plan.experiment import Code, Durations, Experiment, load, with_changes
+from barograph.plan.topologies import TopologyChoice
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
 from barograph.run.simulation import SimulatedClock

@@ -166,7 +166,10 @@ def scale_out_and(*events: dict[str, Any], wait_s: int) -> Callable[[dict[str, A
 
 
 def several(
-    *topologies: dict[str, Any], events: Sequence[dict[str, Any]] = (), changed: dict[str, Any] | None = None
+    *topologies: dict[str, Any],
+    events: Sequence[dict[str, Any]] = (),
+    changed: dict[str, Any] | None = None,
+    of_each: dict[str, Any] | None = None,
 ) -> Callable[[dict[str, Any]], None]:
     """These in the place of `topology`, events after the scale-out, and what differs in the first variant."""
 
@@ -176,6 +179,8 @@ def several(
         data["events"] += list(events)
         if changed is not None:
             data["variants"][0]["topology"] = changed
+        if of_each is not None:
+            data["variants"][0]["topologies"] = of_each
 
     return change
 
@@ -195,8 +200,9 @@ def limits(*events: dict[str, Any], after: int = 4, **bounds: Any) -> Callable[[
 
 
 STAR, LATE = {"name": "star"}, {"name": "late", "flux": "linear"}
-ARRIVAL = {"kind": "arrival", "at": "steady", "topology": "late"}
-DEPARTURE = {"kind": "departure", "at": "steady", "topology": "late"}
+ARRIVAL = {"kind": "arrival", "at": "steady", "topologies": ["late"]}
+DEPARTURE = {"kind": "departure", "at": "steady", "topologies": ["late"]}
+JOB = {"name": "job", "flux": "page_load", "count": 3}
 LATER = {"kind": "rate", "at": 20, "factor": 2}
 WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (put("repetition", value=3), ["unknown key repetition", "known here: title,", "did you mean repetitions?"]),
@@ -205,16 +211,48 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (put("topologies", value=[{"name": "star"}]), ["topology and topologies are both given; give one"]),
     (several({"name": "star"}, {"name": "star"}), ["topologies has the name star twice; name each one, and its file"]),
     (several({"name": "star"}, {"name": "all", "flux": "star"}), ["topologies has the name 'all', which is of the"]),
-    (several({"name": "star", "service_level": {"max_utility": 2.0}}), ["topologies.0.service_level has neither of"]),
-    (several({"name": "star", "service_level": {"latency_ms": 5.0, "juice": 0.9}}), ["topologies.0.service_level has"]),
+    (several({"name": "star", "service_level": {"max_utility": 2.0}}), ["topologies.0.service_level has neither lat"]),
     (several({"name": "star", "service_level": {"juice": 1.5}}), ["topologies.0.service_level.juice is 1.5"]),
-    (several(STAR, events=[ARRIVAL]), ["events.1.topology is 'late'; allowed: star"]),
+    (several({"name": "star", "service_level": {"juice": 1.0, "max_utility": 0.0}}), ["max_utility is 0.0; allowed"]),
+    (several({"name": "star", "service_level": {"juice": 1.0, "max_utility": -5}}), ["max_utility is -5; allowed: "]),
+    (several(JOB | {"each": {"service_level.max_utility": [1, 2]}}), ["max_utility has 2 values; allowed: 3, one for"]),
+    (
+        several(JOB | {"each": {"service_level.max_utility": [1, 2, 0]}, "service_level": {"juice": 1.0}}),
+        ["topologies.0 (job_3)", "service_level.max_utility is 0; allowed"],
+    ),
+    (
+        several(JOB | {"each": {"service_level.max_utilty": [1, 2, 3]}, "service_level": {"juice": 1.0}}),
+        ["topologies.0 (job_1)", "unknown key service_level.max_utilty", "did you mean max_utility?"],
+    ),
+    (several(JOB | {"each": {"name": ["a", "b", "c"]}}), ["topologies.0.each has name; allowed: the other fields"]),
+    (several(JOB | {"each": {"flux.x": [1, 2, 3]}}), ["topologies.0.each has flux.x, but flux is 'page_load', which"]),
+    (several(STAR, {"name": "job", "each": {"overrides.workers": [1]}}), ["topologies.1.each is given without count"]),
+    (several(JOB, {"name": "job_2", "flux": "star"}), ["topologies has the name job_2 twice; name each one"]),
+    (several(JOB, JOB), ["topologies has the name job twice; name each one"]),
+    (several(JOB | {"count": 1001}), ["topologies.0.count is 1001", "less than or equal to 1000"]),
+    (several(JOB | {"count": 600}, {"name": "star", "count": 600}), ["topologies are 1200, by their counts; allowed"]),
+    (put("topology", "count", value=2), ["topology.count or each is given; allowed in topologies"]),
+    (several(STAR, events=[ARRIVAL]), ["events.1.topologies has late; allowed: star"]),
+    (several(STAR, LATE, events=[ARRIVAL | {"topologies": []}]), ["events.1.topologies is []; allowed: "]),
     (several(STAR, LATE, events=[ARRIVAL, ARRIVAL]), ["events lets late arrive twice; allowed: once; give the second"]),
-    (several(STAR, LATE, events=[DEPARTURE, ARRIVAL]), ["events.1.topology is 'late', which is not there then"]),
+    (several(STAR, JOB, events=[ARRIVAL | {"topologies": ["job", "job_2"]}]), ["events lets job_2 arrive twice"]),
+    (several(STAR, LATE, events=[DEPARTURE, ARRIVAL]), ["events.1.topologies has late, not running then; running are"]),
+    (
+        several(STAR, LATE, events=[ARRIVAL, DEPARTURE | {"topologies": ["late", "late"]}]),
+        ["has late twice; give e"],
+    ),
     (several(LATE, events=[ARRIVAL]), ["events lets every topology arrive; allowed: at least one is there"]),
-    (several(STAR, events=[DEPARTURE | {"topology": "star"}]), ["events.1.topology is 'star', the only one that is"]),
-    (several(STAR, LATE, changed={"overrides": {"workers": 2}}), ["variants.even_rebalance.topology.name is missing;"]),
-    (several(STAR, LATE, changed={"name": "sun"}), ["variants.even_rebalance.topology.name is 'sun'; allowed: star,"]),
+    (several(STAR, events=[DEPARTURE | {"topologies": ["star"]}]), ["events.1.topologies has star, all that run; all"]),
+    (
+        several(STAR, LATE, changed={"overrides": {"workers": 2}}),
+        ["variants.even_rebalance.topology is given; with"],
+    ),
+    (
+        put("variants", 0, "topologies", value={"star": {}}),
+        ["variants.even_rebalance.topologies has star; there is"],
+    ),
+    (several(STAR, LATE, of_each={"sun": {}}), ["variants.even_rebalance.topologies has sun; allowed: star, late"]),
+    (several(STAR, JOB, of_each={"job": {}, "job_1": {}}), ["topologies has job_1 twice, by its name and by that of"]),
     (put("repetitions", value=0), ["repetitions is 0", "greater than or equal to 1"]),
     (put("repetitions", value="3"), ["repetitions is '3'", "valid integer"]),
     (put("durations", "horizon_s", value=float("inf")), ["durations.horizon_s is inf"]),

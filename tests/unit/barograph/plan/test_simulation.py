@@ -9,8 +9,9 @@ import yaml
 
 from barograph.errors import ExperimentError
 from barograph.plan.events.scaling import AutonomousPhase
-from barograph.plan.experiment import Code, Experiment, MachineCount, TopologyChanges, Variant, load, names
+from barograph.plan.experiment import Code, Experiment, MachineCount, Variant, load, names
 from barograph.plan.simulation import complaints, is_simulated, simulated_topology
+from barograph.plan.topologies import TopologyChanges
 from barograph.settings import ROOT
 from barograph.testbeds.checks import WINDOW_SETTING, check
 from scheduler_plugins.simulator.work import Acking, Costs, SimulationError, Waits

@@ -14,18 +14,8 @@ from barograph.compare.comparison import Demand, Side, derive
 from barograph.errors import ExperimentError
 from barograph.nights.procedure import facts_of_experiment, fingerprint
 from barograph.plan.blocks import digest, plan_runs
-from barograph.plan.experiment import (
-    EXPERIMENTS,
-    Code,
-    Experiment,
-    TopologyChanges,
-    as_data,
-    from_data,
-    load,
-    only,
-    parse,
-    with_changes,
-)
+from barograph.plan.experiment import EXPERIMENTS, Code, Experiment, as_data, from_data, load, only, parse, with_changes
+from barograph.plan.topologies import TopologyChanges
 from barograph.run.storm_cluster import StormCluster
 from barograph.testbeds.checks import check, remarks
 from barograph.web.dag_documentation import experiment_documentation
@@ -77,8 +67,7 @@ def test_it_is_laid_over_the_experiments_key_by_key(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"flux": "linear"}, "unknown key variants.1.topology.flux; known here: parameters, overrides, name"),
-        ({"name": "linear"}, "variants.stela.topology.name is 'linear'; leave it out: there is one topology"),
+        ({"flux": "linear"}, "unknown key variants.1.topology.flux; known here: parameters, overrides"),
         ({"parameters": 3}, "variants.1.topology.parameters is 3"),
         ({"parameters": {"rate": 3}}, "variants.stela.topology: topology star: parameter 'rate' is unknown; known are"),
         (

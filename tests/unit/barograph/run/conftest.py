@@ -8,7 +8,8 @@ import pytest
 from barograph.campaign.steps import attempt_next_run
 from barograph.plan.events.kind import PlannedEvent
 from barograph.plan.events.order import machines_at_end
-from barograph.plan.experiment import Experiment, MachineCount, TopologyChoice, Variant
+from barograph.plan.experiment import Experiment, MachineCount, Variant
+from barograph.plan.topologies import TopologyChoice
 from barograph.run.context import RunContext, SeriesContext
 from barograph.run.monitor import steady_test
 from barograph.run.simulation import SimulatedClock

@@ -11,14 +11,14 @@ from analysis.record.worker_files import read
 from barograph.errors import MachineLost, RunBroken
 from barograph.plan.events.rates import RateChange
 from barograph.plan.events.scaling import Arrival, Departure
-from barograph.plan.experiment import ServiceLevelChoice, TopologyChoice
+from barograph.plan.topologies import ServiceLevelChoice, TopologyChoice
 from scheduler_plugins.service.run_snapshot import RunSnapshot
 from tests.unit.barograph.run.conftest import SetUp, of
 
 STAR = TopologyChoice("star")
 OTHER = TopologyChoice("other", flux="linear", service_level=ServiceLevelChoice(latency_ms=100.0, max_utility=2.0))
 LATE = TopologyChoice("late", flux="linear")
-RATE, ARRIVAL, DEPARTURE = RateChange("steady", 1.5), Arrival("steady", "late"), Departure("steady", "star")
+RATE, ARRIVAL, DEPARTURE = RateChange("steady", 1.5), Arrival("steady", ("late",)), Departure("steady", ("star",))
 
 
 def test_each_is_submitted_and_judged_and_the_warm_up_counts_from_the_last_first_tuple(stage: SetUp) -> None:
@@ -53,7 +53,7 @@ def test_one_that_is_not_steady_keeps_the_phase_open_and_is_named(stage: SetUp) 
 def test_a_topology_that_arrives_is_submitted_then_and_counts_from_its_first_tuple(stage: SetUp) -> None:
     told = stage(ARRIVAL, topologies=(STAR, LATE)).go()
     (arrived,) = of(told, "event_performed")
-    assert (arrived["event"], arrived["topology"], arrived["label"]) == ("arrival", "late", "late arrives")
+    assert (arrived["event"], arrived["topologies"], arrived["label"]) == ("arrival", ["late"], "late arrives")
     (submitted,), (first,) = (
         [event["t"] for event in of(told, kind) if event["topology"] == "late"]
         for kind in ("topology_submitted", "first_tuple")
@@ -62,6 +62,26 @@ def test_a_topology_that_arrives_is_submitted_then_and_counts_from_its_first_tup
     verdicts = [(event["phase"], event["topology"]) for event in of(told, "steady")]
     assert verdicts[:2] == [("before", "star"), ("before", "all")]
     assert verdicts[2:] == [("after", name) for name in ("star", "late", "all")]
+
+
+def test_several_arrive_and_depart_at_one_event(stage: SetUp) -> None:
+    here = stage(
+        Arrival("steady", ("late", "other")), Departure("steady", ("star", "late")), topologies=(STAR, LATE, OTHER)
+    )
+    told = here.go()
+    assert [e["topology"] for e in of(told, "topology_submitted")] == ["star", "late", "other"]
+    (arrived, departed) = of(told, "event_performed")
+    assert [arrived["label"], departed["label"]] == ["late, other arrive", "star, late depart"]
+    firsts = {event["topology"]: event["t"] for event in of(told, "first_tuple")}
+    assert arrived["t"] <= firsts["late"] and arrived["t"] <= firsts["other"]
+    assert [e["topology"] for e in of(told, "topology_killed") if "topology" in e] == ["star", "late"]
+    assert [e["topology"] for e in of(told, "steady") if e["phase"] == "after"][-2:] == ["other", "all"]
+
+
+def test_one_of_several_that_finds_no_slot_is_named(stage: SetUp) -> None:
+    told = stage(Arrival("steady", ("late", "other")), topologies=(STAR, LATE, OTHER), unplaced=("late",)).go()
+    (end,) = [event for event in of(told, "steady") if event["topology"] == "all" and event["phase"] == "after"]
+    assert not end["steady"] and "no tuple of topology late reached a sink" in end["reason"]
 
 
 def test_one_that_finds_no_slot_is_a_result_and_not_a_failure(stage: SetUp) -> None:

@@ -17,7 +17,8 @@ from barograph.plan.events.faults import CpuLoad, MemoryLimit, SlowCpu
 from barograph.plan.events.kind import PlannedEvent
 from barograph.plan.events.order import machines_at_end
 from barograph.plan.events.scaling import Arrival, AutonomousPhase, Reschedule, ScaleOut
-from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, Variant, load
+from barograph.plan.experiment import Durations, Experiment, MachineCount, Variant, load
+from barograph.plan.topologies import TopologyChoice
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
 from barograph.run.simulated_cluster import SimulatedCluster
@@ -111,7 +112,7 @@ def test_it_is_performed_and_stands_in_the_record(kind: str, simulate: SetUp) ->
 def test_an_event_is_asked_of_every_policy_though_a_job_finds_no_slot(policy: str, simulate: SetUp) -> None:
     """Two jobs have all 16 slots. The third sends nothing, and so has no rates to wait for."""
     jobs = [TopologyChoice(name, {}, {"workers": 8}, flux="star") for name in ("first", "second", "late")]
-    arrival, reschedule = Arrival("steady", "late"), Reschedule("steady")
+    arrival, reschedule = Arrival("steady", ("late",)), Reschedule("steady")
     told = simulate(arrival, reschedule, topologies=jobs, policy=policy).go()
     (asked,) = (event for event in told if event["kind"] == "scale_requested")
     assert asked["event"] == "reschedule"
