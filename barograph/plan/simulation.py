@@ -12,7 +12,7 @@ from typing import Literal
 
 from barograph.plan.events.scaling import AutonomousPhase
 from barograph.plan.experiment import SIMULATED, Experiment
-from barograph.plan.topologies import TopologyChoice
+from barograph.plan.topologies import TopologyChoice, one_of_each_kind
 from scheduler_plugins.driver.cluster import PLACING_HERE
 from scheduler_plugins.model import ACKER, SHORTEST_ROUND_S, Component, Edge, Executor, Topology, executor_ranges
 from scheduler_plugins.simulator.work import (
@@ -83,7 +83,7 @@ def _variant_errors(experiment: Experiment) -> Iterator[str]:
         if variant.policy == "storm" and scheduler not in PLACING_HERE:
             names = ", ".join(sorted(PLACING_HERE))
             yield f"{where}: Storm's {scheduler} scheduler places in a real Nimbus only; simulated are {names}"
-        for choice in experiment.topologies_of(variant):
+        for choice in one_of_each_kind(experiment.topologies_of(variant)):
             yield from (f"{where}: {error}" for error in _topology_errors(choice))
 
 

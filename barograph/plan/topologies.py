@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from operator import not_
@@ -73,6 +73,14 @@ def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
     """Return `above` over `below`; mappings that both have are merged."""
     shared_keys = [key for key in above if isinstance(above[key], Mapping) and isinstance(below.get(key), Mapping)]
     return {**below, **above, **{key: {**below[key], **above[key]} for key in shared_keys}}
+
+
+def one_of_each_kind(topologies: Iterable[TopologyChoice]) -> list[TopologyChoice]:
+    """Return the first of those that differ in nothing but name and service level, in their order."""
+    kinds: dict[str, TopologyChoice] = {}
+    for each in topologies:
+        kinds.setdefault(json.dumps([each.file, each.parameters, each.overrides], sort_keys=True), each)
+    return list(kinds.values())
 
 
 def names_text(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from barograph.plan.events.order import topologies_after, working_machines_after
 from barograph.plan.events.rates import RateEvent
 from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice
 from barograph.plan.simulation import OWN_SETTINGS, complaints, is_simulated
-from barograph.plan.topologies import TopologyChoice
+from barograph.plan.topologies import TopologyChoice, one_of_each_kind
 from inventory import TESTBEDS, machines
 from inventory.leases import registry
 from inventory.machines import MachineRequest
@@ -141,13 +141,13 @@ def _sizes(topologies: Iterable[TopologyChoice]) -> list[object]:
 
 
 def _topology(experiment: Experiment) -> list[str]:
-    if wrong := [error for each in experiment.every_topology() for error in _render_errors(each)]:
+    if wrong := [error for each in one_of_each_kind(experiment.every_topology()) for error in _render_errors(each)]:
         return wrong
     return [
         f"variants.{variant.name}.topolog{'ies' if variant.topologies else 'y'}: {error}"
         for variant in experiment.variants
         if variant.topology_words()
-        for each in experiment.topologies_of(variant)
+        for each in one_of_each_kind(experiment.topologies_of(variant))
         for error in _render_errors(each)
     ]
 
@@ -216,9 +216,16 @@ def _isolation(experiment: Experiment) -> Iterator[str]:
 
 
 def _rendered(chosen: TopologyChoice) -> TopologySpec:
+    """Return the topology; of many that differ in their names it is rendered once."""
+    spec = _rendered_kind(json.dumps([chosen.file, chosen.parameters, chosen.overrides], sort_keys=True))
+    return replace(spec, name=chosen.name)
+
+
+@lru_cache(maxsize=256)
+def _rendered_kind(kind: str) -> TopologySpec:
     from topologies import catalogue
 
-    return catalogue.read_flux(catalogue.render(chosen.file, chosen.parameters, chosen.overrides, chosen.name))
+    return catalogue.read_flux(catalogue.render(*json.loads(kind)))
 
 
 def _claims(experiment: Experiment) -> Sequence[str]:
