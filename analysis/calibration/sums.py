@@ -70,6 +70,8 @@ def collect(
     spans = [*(group.span for group in groups), *(join.span for join in joins)]
     cpu = cpu_in_spans(spark, samples, spans) if spans else {}
     tuples = tuples_in_spans(spark, lines, spans) if spans else []
+    of_executors = with_executors((row for _, row in tuples), executors(placements), processes)
+    tuples = list(zip((span for span, _ in tuples), of_executors, strict=True))
     by_run: dict[str, dict[str, list[Row]]] = {}
     for name, rows in {
         "activity": with_executors(activity(lines, length_s), executors(placements), processes),
@@ -167,9 +169,9 @@ def executors(placements: DataFrame) -> list[Row]:
 
 
 def with_executors(activity: Iterable[Row], executors: Iterable[Row], processes: Iterable[Row]) -> list[Row]:
-    """Return rows of `activity` with `timed_executor_s`: as `timed_s`, but the seconds of executors, which may have
-    several tasks. A process has the executors of the last round before it began; without such a round each task is
-    one."""
+    """Return rows of `activity` with their `executors`, each of which may have several tasks, and `timed_executor_s`:
+    as `timed_s`, but the seconds of executors. A process has the executors of the last round before it began; without
+    such a round each task is one."""
     rounds: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in sorted(executors, key=lambda row: float(row["t_s"])):
         rounds.setdefault((row["run_id"], row["topology"], row["slot"], row["component"]), []).append(row)
@@ -179,8 +181,9 @@ def with_executors(activity: Iterable[Row], executors: Iterable[Row], processes:
         begin_s = begun_s[tuple(row[name] for name in PROCESS)]
         slot = (row["run_id"], row["topology"], f"{row['machine']}:{row['port']}", row["component"])
         of_slot = [each["executors"] for each in rounds.get(slot, ()) if each["t_s"] <= begin_s]
-        share = of_slot[-1] / row["tasks"] if of_slot else 1.0
-        result.append(row | {"timed_executor_s": None if row["timed_s"] is None else row["timed_s"] * share})
+        number = of_slot[-1] if of_slot else row["tasks"]
+        timed_s = None if row.get("timed_s") is None else row["timed_s"] * number / row["tasks"]
+        result.append(row | {"executors": number, "timed_executor_s": timed_s})
     return result
 
 
@@ -215,7 +218,7 @@ def tuples_in_spans(spark: SparkSession, lines: DataFrame, spans: Sequence[Span]
         .agg(
             (f.sum("overlap_s") / f.count_distinct("task")).alias("worker_s"),
             f.count_distinct("task").alias("tasks"),
-            *(f.sum(f.col(name) * share).alias(name) for name in ("executed", "emitted", "transferred")),
+            *(f.sum(f.col(name) * share).alias(name) for name in ("executed", "emitted", "transferred", "execute_ms")),
         )
     )
     return [(spans[row["number"]], row) for row in _rows(sums)]

@@ -13,8 +13,7 @@ from analysis.calibration.sums import RunSums
 from analysis.record.small_tables import Row
 from scheduler_plugins.simulator.work import Costs, EdgeWork, SimulatedComponent, SimulatedTopology, young_share
 
-OF_THREADS = ("receive_ms", "local_emit_ms")
-RESTS = ("rest of spouts", "rest of bolts")  # a thread that waits polls; in Costs that is the worker's, `idle_cores`
+OF_THREADS = ("receive_ms", "local_emit_ms", "poll_ms")
 LEAST_CPU_S = 0.05  # of a machine and window, the least that differs from 0
 LEAST_COVERED = 0.8  # of a window, by a machine's lines
 OF_MACHINES = ("machine_idle_cores", "idle_cores", "remote_emit_ms", "warm_up_cores", "remote_kb_ms")
@@ -45,7 +44,7 @@ def component_of(run: RunSums, row: Row) -> SimulatedComponent | None:
 
 def _thread_rows(run: RunSums, default: Costs) -> Linear:
     """Return the fit of a component's CPU time in a window, beside its stated cost, by its received and emitted tuples
-    and the seconds in which its executors' threads had nothing to do."""
+    and the looks of its executors' threads while they had nothing to do."""
     groups: dict[tuple[str, str, float], list[Row]] = {}
     for row in run.activity:
         if row["timed_s"] and component_of(run, row) is not None:
@@ -58,13 +57,29 @@ def _thread_rows(run: RunSums, default: Costs) -> Linear:
         def total(name: str, rows: Sequence[Row] = rows) -> float:
             return sum(float(row[name] or 0) for row in rows)
 
-        is_spout = component.kind == "spout"
-        received = 0.0 if is_spout else total("timed_executed")
+        received = 0.0 if component.kind == "spout" else total("timed_executed")
         resting_s = max(0.0, total("timed_executor_s") - total("timed_execute_ms") / 1000)
-        x.append([received, total("timed_transferred"), resting_s * is_spout, resting_s * (not is_spout)])
+        x.append([received, total("timed_transferred"), resting_s * looks_per_s(run, rows[0], default)])
         y.append(total("cpu_ms") - component.cpu_ms * received)
-    defaults = (default.receive_ms, default.local_emit_ms, None, None)
-    return Linear((*OF_THREADS, *RESTS), defaults, np.array(x).reshape(-1, 4), np.array(y))
+    defaults = tuple(getattr(default, name) for name in OF_THREADS)
+    return Linear(OF_THREADS, defaults, np.array(x).reshape(-1, 3), np.array(y))
+
+
+def looks_per_s(run: RunSums, row: Row, costs: Costs) -> float:
+    """Return how often an executor of this component that has nothing to do looks for tuples; 0 where its topology's
+    costs are not stated, or it does not sleep."""
+    component = component_of(run, row)
+    if component is None:
+        return 0.0
+    work = run.works[row["topology"]]
+    sleep_s = (work.spout_waits if component.kind == "spout" else work.bolt_waits).sleep_s
+    return 1.0 / (sleep_s + costs.sleep_slack_ms / 1000) if sleep_s else 0.0
+
+
+def polls_ms(run: RunSums, row: Row, costs: Costs) -> float:
+    """Return the CPU of looks without tuples of a component's executors in a process, by the simulator's rules."""
+    resting_s = max(0.0, float(row["worker_s"]) * int(row["executors"]) - float(row["execute_ms"] or 0) / 1000)
+    return costs.poll_ms * resting_s * looks_per_s(run, row, costs)
 
 
 def thread_ms(run: RunSums, row: Row, costs: Costs) -> float:
@@ -165,7 +180,8 @@ def use_of_workers(run: RunSums, rows: Sequence[Row], begin_s: float, end_s: flo
             since_s = max(begin_s, begun_s)
             young_s += seconds * young_share(since_s - begun_s, end_s - since_s, costs.warm_up_s)
     kilobytes += remote * costs.frame_bytes / 1000
-    return MachineUse(remote, kilobytes, worker_s, young_s, sum(thread_ms(run, row, costs) for row in rows) / 1000)
+    threads_s = sum(thread_ms(run, row, costs) + polls_ms(run, row, costs) for row in rows) / 1000
+    return MachineUse(remote, kilobytes, worker_s, young_s, threads_s)
 
 
 def _machine_rows(run: RunSums, costs: Costs) -> Linear:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,7 +40,8 @@ class Conditions:
 
 @dataclass(frozen=True)
 class TupleCosts:
-    """Of a tuple at each executor: what it sleeps, CPU of its own thread and of its worker's other threads (s)."""
+    """Of a tuple at each executor: what it sleeps, until it has a CPU again, CPU of its own thread and of its worker's
+    other threads (s)."""
 
     sleep_s: Floats
     thread_s: Floats
@@ -70,14 +71,18 @@ class Backlog:
 class Capacity:
     """Of a layout, and what the step before says of how busy machines are.
 
-    `level`: cores that the greediest threads of each machine got, infinity where there was enough. `service_s`: that a
-    tuple took each executor, by the clock. `granted_s`: CPU that each executor is sure of in the step. `most`: tuples
-    that its machine has CPU for, where it lacks some. `is_tight`: a machine may be asked for more than its cores.
+    `level`: cores that the greediest threads of each machine got, infinity where there was enough. `service_s`:
+    that a tuple took each executor, by the clock. `asked`: cores that the threads of each machine would use if
+    nobody lacked any, `wake_s`: that a thread waits there for a CPU when it wakes up. `granted_s`: CPU that each
+    executor is sure of in the step. `most`: tuples that its machine has CPU for, where it lacks some. `is_tight`: a
+    machine may be asked for more than its cores.
     """
 
     layout: Layout
     level: Floats = field(init=False)
     service_s: Floats = field(init=False)
+    asked: Floats = field(init=False)
+    wake_s: Floats = field(init=False)
     granted_s: Floats = field(init=False)
     most: Floats = field(init=False)
     is_bounded: bool = field(init=False)
@@ -88,7 +93,27 @@ class Capacity:
         size = self.layout.size
         self.level, self.service_s = np.full(self.layout.machines, np.inf), np.zeros(size)
         self.granted_s, self.most = np.zeros(size), np.full(size, np.inf)
+        self.asked, self.wake_s = np.zeros(self.layout.machines), np.zeros(self.layout.machines)
         self.is_bounded = bool(np.isfinite(self.layout.buffer).any())
+
+    def awake(self, now: Conditions, costs: TupleCosts) -> TupleCosts:
+        """Return the costs with the wait for a CPU after each sleep, on machines that were short of it in the step
+        before.
+
+        Where more is asked for than a machine has, its quota is used up in a share of each period, and who wakes up
+        then waits for the rest of it; without a quota everybody waits for a turn of those that are too many. A thread
+        misses no larger share of its time than the machine stands still.
+        """
+        excess = np.maximum(self.asked / np.maximum(now.cores, TINY) - 1.0, 0.0)
+        period_s, slice_s = self.layout.costs.quota_period_ms / 1000.0, self.layout.costs.slice_ms / 1000.0
+        still = excess / (1.0 + excess)
+        wake_s = still**2 * period_s / 2 if period_s else slice_s * excess
+        self.wake_s = np.where(wake_s + self.wake_s > FASTEST_S, (wake_s + self.wake_s) / 2, 0.0)  # else to and fro
+        if not self.wake_s.any():
+            return costs
+        placed = self.layout.machine >= 0
+        wait_s = np.minimum(self.wake_s[self.layout.machine], costs.alone_s * excess[self.layout.machine])
+        return replace(costs, sleep_s=costs.sleep_s + np.where(placed & (costs.sleep_s > 0), wait_s, 0.0))
 
     def tuples(self, now: Conditions, costs: TupleCosts, backlog: Backlog) -> Floats:
         """That each executor can execute in the step, by its thread and its share of its machine's cores."""
@@ -126,8 +151,8 @@ class Capacity:
         # What comes depends on the level, and the level on what comes: half of the way, or they would go to and fro.
         both = np.isfinite(level) & np.isfinite(self.level) & ~is_sudden
         self.level = np.where(both, (level + np.where(both, self.level, 0.0)) / 2, level)
-        asked = sums(machine[machine >= 0], demand[machine >= 0], layout.machines)
-        self.is_tight = bool((asked > TIGHT * now.cores).any())
+        self.asked = sums(machine[machine >= 0], demand[machine >= 0], layout.machines)
+        self.is_tight = bool((self.asked > TIGHT * now.cores).any())
         share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
         self.granted_s, self.most = np.minimum(rate * cpu_s, share) * now.step_s, np.full(layout.size, np.inf)
         self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
@@ -158,6 +183,9 @@ class Capacity:
                 break
             level = np.minimum(level * np.clip(now.cores / used, 0.5, 2.0), highest)
         self.level = np.where(level < highest, level, np.inf)
+        wanted = np.where(np.isfinite(share), self.service_s / costs.alone_s, 1.0) * done * cpu_s
+        self.asked = sums(machine, wanted[placed], layout.machines) / now.step_s
+        self.asked += sums(now.others_machine, now.others, layout.machines)
         fit = np.where(placed, (np.maximum(now.cores - others, 0.0) / np.maximum(own, TINY))[layout.machine], 1.0)
         done = done * np.minimum(fit, 1.0)
         self.granted_s, self.is_tight = done * cpu_s, True

@@ -19,7 +19,7 @@ def carry_over(old: Flow, new: Flow, ready: Flags) -> None:
     rows, old_rows = np.flatnonzero(stays), place[stays]
     for name in ("waiting", "oldest", "newest"):
         getattr(new.queues, name)[rows] = getattr(old.queues, name)[old_rows]
-    new.arrivals[rows] = old.arrivals[old_rows]
+    new.arrivals[rows], new.busy[rows] = old.arrivals[old_rows], old.busy[old_rows]
     gone = ~old.layout.is_spout
     gone[old_rows] = False
     lost = sums(old.layout.component, np.where(gone, old.queues.waiting, 0.0), len(old.layout.components))

@@ -92,21 +92,29 @@ class Flow:
     network: Network
     capacity: Capacity
     trees: Trees | None
+    busy: Floats  # share of the step before in which each executor served tuples
 
     @classmethod
     def begin(cls, layout: Layout, now: float) -> Flow:
         """Nothing is under way at `now` (s) and nothing counted; no machine or network was short of anything."""
         queues, counters = Queues.empty(layout.size, now), Counters.zero(layout)
         machines, arrivals = MachineCounters.zero(layout.machines), np.zeros(layout.size)
-        return cls(layout, queues, counters, machines, arrivals, Network(layout), Capacity(layout), Trees.of(layout))
+        network, capacity, busy = Network(layout), Capacity(layout), np.zeros(layout.size)
+        return cls(layout, queues, counters, machines, arrivals, network, capacity, Trees.of(layout), busy)
 
     def step(self, now: Conditions) -> None:
+        # Threads that look for tuples want CPU as those that are no executors do: they stand behind them.
+        looking = self.layout.looking
+        looks = (now.up * (1.0 - self.busy) * self.layout.look_cores)[looking]
+        others, machine = np.append(now.others, looks), np.append(now.others_machine, self.layout.machine[looking])
+        now = replace(now, others=others, others_machine=machine)
         thread_s, transfer_s = self.layout.thread_s, self.layout.transfer_s
         allowed = np.full(self.layout.size, np.inf)  # tuples that a spout may emit by its trees
         if self.trees is not None:
             thread_s, transfer_s = thread_s + self.trees.thread_s, transfer_s + self.trees.transfer_s
             allowed = self.trees.allowed_per_s * now.step_s
         costs = TupleCosts(self.layout.sleep_s / now.speed, thread_s / now.speed, transfer_s)
+        costs = self.capacity.awake(now, costs)
         capacity = self.capacity.tuples(now, costs, Backlog(self.queues.waiting, self.arrivals, allowed))
         network = self.network.begin_step(now.bandwidth, now.step_s, now.reaches)
         if network is not None:
@@ -170,7 +178,7 @@ class _Step:
     ) -> None:
         layout = flow.layout
         self._flow, self._now, self._capacity, self._held, self._network = flow, now, capacity, held, network
-        self._sleep_s, self._thread_s, self._transfer_s = costs.sleep_s, costs.thread_s, costs.transfer_s
+        self._thread_s, self._transfer_s = costs.thread_s, costs.transfer_s
         self._arrived = np.zeros(layout.size)
         self._origin = np.zeros(layout.size)  # sum over what arrived, as are the next three
         self._width = np.zeros(layout.size)
@@ -311,6 +319,9 @@ class _Step:
             rate = executed / self._now.step_s
             mean, variance = idle_wait_s(rate, layout.spin_s[part], layout.idle_sleep_s[part])
             own, scatter = own + mean * looks, scatter + variance * looks
+        if flow.capacity.wake_s.any():  # a thread that begins to work waits for a CPU
+            machine = layout.machine[part]
+            own = own + np.where(is_idle & (machine >= 0), flow.capacity.wake_s[machine], 0.0)
         if self._tree_flow is not None:
             self._tree_flow.note_own(part, own)
         return own + waits * is_idle, scatter
@@ -386,13 +397,16 @@ class _Step:
         placed = layout.machine >= 0
         machine = layout.machine[placed]
         total_s = (thread_s + executed * self._transfer_s)[placed]
+        flow.busy = np.minimum(executed * flow.capacity.service_s / now.step_s, 1.0)
         used = np.minimum(now.others, flow.capacity.level[now.others_machine])
+        counters.cpu_s[layout.looking] += used[len(used) - len(layout.looking) :] * now.step_s
         flow.machines.cpu_s += sums(machine, total_s, layout.machines)
         flow.machines.cpu_s += sums(now.others_machine, used * now.step_s, layout.machines)
         # While a tuple is served its executor runs or waits for a CPU, but for its sleep. Another thread rests as long
         # between two of its turns as it would with a core to itself; what wants a whole one never rests.
-        awake_s = np.maximum(executed * (flow.capacity.service_s - self._sleep_s), 0.0)[placed]
-        rest = np.where(now.others > 0.0, used * (1.0 - now.others) / np.maximum(now.others, TINY), 1.0)
+        slept_s = layout.sleep_s / now.speed
+        awake_s = np.maximum(executed * (flow.capacity.service_s - slept_s), 0.0)[placed]
+        rest = np.where(now.others > TINY, used * (1.0 - now.others) / np.maximum(now.others, TINY), 1.0)
         flow.machines.runnable_s += sums(machine, np.maximum(awake_s, total_s), layout.machines)
         flow.machines.runnable_s += sums(now.others_machine, (1.0 - rest) * now.step_s, layout.machines)
         if now.reaches is None:

@@ -208,6 +208,17 @@ class Layout:
         return bool(self.idle_sleep_s.any())
 
     @cached_property
+    def look_cores(self) -> Floats:
+        """Return the CPU that each executor takes to look for tuples, one after each sleep, while there are none."""
+        sleep_s = np.where(self.idle_sleep_s > 0.0, self.idle_sleep_s, np.inf)
+        return np.asarray(np.minimum(self.costs.poll_ms / 1000.0 / sleep_s, 1.0))
+
+    @cached_property
+    def looking(self) -> Ints:
+        """Return executors that take CPU for it."""
+        return np.flatnonzero((self.machine >= 0) & (self.look_cores > 0.0))
+
+    @cached_property
     def sinks(self) -> Flags:
         """Executors of bolts from which no stream leads on, beside Storm's own: one that happens to pass nothing is no
         sink."""

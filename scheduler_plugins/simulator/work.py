@@ -174,12 +174,14 @@ class Costs:
     that passes before, whatever the CPU (the supervisor's look); `fetch_s`: more, of the first workers of a topology on
     a machine, while its supervisor fetches the code. `stop_s`: from an assignment until the old worker is gone.
     `supervisor_cpu_s`: CPU that a supervisor's own start takes. `idle_cores`: of a worker at rest.
+    beside its executors, `poll_ms`: of each look of an executor that finds nothing (the shorter its sleeps, the more).
     `machine_idle_cores`: of a machine without workers. `hop_ms`: from emit to the receive queue inside a worker,
     `remote_hop_ms` to that of another one; how long a tuple waits there until it is noticed follows from the topology's
     own settings (`Waits`).
     `sleep_slack_ms`: what a sleep takes longer than it was told. `warm_up_cores`: what a worker uses more than at rest
     when it has just started, whatever comes to it, for its JVM compiles; after `warm_up_s` 1/e of it is left.
-    `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`:
+    `quota_period_ms`: after which a machine whose quota is used up goes on; 0 where machines have none, and threads
+    that lack CPU take turns of `slice_ms`. `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`:
     standard deviation of an executor's speed, second by second, as a share of it, beside that of what its tuples cost
     (`cost_cv2`).
     """
@@ -196,11 +198,14 @@ class Costs:
     fetch_s: float = 1.5
     stop_s: float = 1.0
     supervisor_cpu_s: float = 2.0
-    idle_cores: float = 0.025
+    idle_cores: float = 0.0215
+    poll_ms: float = 0.035
     machine_idle_cores: float = 0.02
     sleep_slack_ms: float = 0.2
     warm_up_cores: float = 0.015
     warm_up_s: float = 30.0
+    quota_period_ms: float = 100.0
+    slice_ms: float = 3.0
     noise: float = 0.0
 
     @classmethod

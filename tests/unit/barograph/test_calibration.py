@@ -35,7 +35,7 @@ pytestmark = pytest.mark.spark
 GIVEN = Costs(
     receive_ms=0.2, local_emit_ms=0.1, remote_emit_ms=0.15, hop_ms=2.0, remote_hop_ms=5.0, start_cpu_s=0.5,
     start_wait_s=6.0, stop_s=2.0, supervisor_cpu_s=1.2, idle_cores=0.015, machine_idle_cores=0.03,
-    sleep_slack_ms=0.4, warm_up_cores=0.03, noise=0.04,
+    sleep_slack_ms=0.4, warm_up_cores=0.03, noise=0.04, poll_ms=0.06,
 )  # fmt: skip
 SHORT = Durations(warm_up_floor_s=60, warm_up_ceiling_s=60, after_floor_s=80, horizon_s=80)
 # Two executors more leave the centre saturated; with the three of the printed loop nothing is after the event.
@@ -107,7 +107,7 @@ def estimates(world: World) -> dict[str, CostEstimate]:
 WITHIN = {
     "receive_ms": 0.02, "local_emit_ms": 0.02, "remote_emit_ms": 0.03, "idle_cores": 0.03, "machine_idle_cores": 0.03,
     "start_cpu_s": 0.03, "start_wait_s": 0.15, "stop_s": 0.35, "supervisor_cpu_s": 0.05,
-    "sleep_slack_ms": 0.15, "warm_up_cores": 0.1, "remote_hop_ms": 0.1, "noise": 0.2,
+    "sleep_slack_ms": 0.15, "warm_up_cores": 0.1, "remote_hop_ms": 0.1, "noise": 0.2, "poll_ms": 0.03,
 }  # fmt: skip
 
 

@@ -264,7 +264,8 @@ def tuple_rows(pid: int, cpu_ms: float, over_ms: float = 0.0) -> list[dict[str, 
 
 
 def test_a_thread_rests_while_its_executor_does_whatever_the_number_of_its_tasks() -> None:
-    """One executor of two tasks, from idle to saturated, which waits at 0.01 cores."""
+    """One executor of two tasks, from idle to saturated, which waits at 0.01 cores: a hundred looks a second."""
+    work = replace(SLEEPERS, bolt_waits=Waits(0.0, 0.0098))
     rows = []
     loads = [(busy, passes) for busy in (0.1, 0.4, 0.7, 1.0) for passes in (0.0, 0.3, 1.0)]
     for n, (busy, passes) in enumerate(loads):
@@ -276,8 +277,9 @@ def test_a_thread_rests_while_its_executor_does_whatever_the_number_of_its_tasks
     process = {name: rows[0][name] for name in sums.PROCESS} | {"begun_s": 990.0}
     placed = {"run_id": "a-r1", "topology": "x-1", "slot": "m1:6700", "component": "bolt_0"}
     rounds = [placed | {"t_s": t_s, "executors": number} for t_s, number in ((1030.0, 2), (980.0, 1), (900.0, 2))]
-    run = replace(NOTHING, works={"x-1": SLEEPERS}, activity=tuple(sums.with_executors(rows, rounds, [process])))
-    found = {each.name: each.value for each in tuple_estimates([run], Costs())}
+    run = replace(NOTHING, works={"x-1": work}, activity=tuple(sums.with_executors(rows, rounds, [process])))
+    found = {each.name: each.value for each in tuple_estimates([run], Costs(sleep_slack_ms=0.2))}
+    assert found["poll_ms"] == pytest.approx(0.1)
     assert found["receive_ms"] == pytest.approx(0.05) and found["local_emit_ms"] == pytest.approx(0.03)
 
 
@@ -291,7 +293,7 @@ def machine_run(begun_s: float, ends_s: float, covered: float = 1.0) -> RunSums:
     """A worker without work on a machine that uses 0.02 cores and, for it, 0.03 and at first 0.05 more. `covered`: of
     each window, by lines of the machine."""
     costs = Costs(machine_idle_cores=0.02, idle_cores=0.03, warm_up_cores=0.05, warm_up_s=30.0)
-    of = {"topology": "x-1", "component": "bolt_0", "machine": "m1", "port": 6700, "pid": 1, "tasks": 1}
+    of = {"topology": "x-1", "component": "bolt_0", "machine": "m1", "port": 6700, "pid": 1, "tasks": 1, "executors": 1}
     nothing = {"executed": 0, "emitted": 0, "transferred": 0, "execute_ms": 0.0, "timed_s": None}
     activity, machine_cpu = [], []
     for begin in np.arange(begun_s - 100.0, ends_s, 10.0).tolist():
@@ -306,6 +308,17 @@ def machine_run(begun_s: float, ends_s: float, covered: float = 1.0) -> RunSums:
         NOTHING, works={"x-1": SLEEPERS}, activity=tuple(activity), machine_cpu=tuple(machine_cpu), begun_s=begun,
         cores={"m1": 1.0},
     )  # fmt: skip
+
+
+def test_looks_of_executors_are_none_of_the_rest_of_their_worker() -> None:
+    run, work = machine_run(1000.0, 1300.0), replace(SLEEPERS, bolt_waits=Waits(0.0, 0.0098))
+    looked = tuple(
+        row | {"cpu_s": row["cpu_s"] + 10 * 3 * 100 * 0.05e-3 * (row["window_s"] >= 1000)} for row in run.machine_cpu
+    )
+    three = tuple(row | {"executors": 3} for row in run.activity)
+    costs = Costs(poll_ms=0.05, sleep_slack_ms=0.2)
+    changed = replace(run, works={"x-1": work}, machine_cpu=looked, activity=three)
+    assert {e.name: e.value for e in tuple_estimates([changed], costs)}["idle_cores"] == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize("covered", [1.0, 0.85])

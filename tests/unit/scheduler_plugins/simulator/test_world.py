@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler_plugins.model import Slot
-from scheduler_plugins.simulator.work import Costs, MachineSize, SimulationError
+from scheduler_plugins.simulator.work import Costs, MachineSize, SimulationError, Waits
 from scheduler_plugins.simulator.world import Assignment, World
 from tests.support.worlds import FREE, Totals, chain, dealt, world_of
 
@@ -290,11 +290,96 @@ def test_runnable_threads_are_those_that_run_or_wait(busy: float, rate: float, e
     assert runnable / 10 == pytest.approx(expected, rel=0.02)
 
 
+def test_a_thread_that_hardly_looks_is_not_runnable_all_the_time() -> None:
+    """A saturated executor has next to nothing left to look in; that is no thread that wants a whole core."""
+    work = replace(chain(1000.0, [10.0], 2, cost_cv2=0.5), bolt_waits=Waits(0.0, 0.010))
+    world, totals = world_of(work, machines=1, cores=1.0, costs=replace(FREE, poll_ms=0.05)), Totals()
+    world.advance(1060, totals.take)
+    assert max(float(sample.machines.runnable_s[0]) for sample in totals.samples[-30:]) < 0.1
+
+
 def test_threads_that_sleep_are_not_runnable() -> None:
     """A tuple of 20 ms sleep and 5 of CPU, one after the other: a fifth of the time."""
     world, totals = world_of(chain(1000.0, [20.0], 1, cpu_ms=5.0), machines=1, cores=1.0), Totals()
     world.advance(1030, totals.take)
     assert sum(float(sample.machines.runnable_s[0]) for sample in totals.samples[-10:]) / 10 == pytest.approx(0.2, 0.02)
+
+
+RESTS = replace(FREE, poll_ms=0.05)
+
+
+def cores_used(totals: Totals) -> float:
+    """Of all machines, mean of the last ten seconds."""
+    return sum(float(sample.machines.cpu_s.sum()) for sample in totals.samples[-10:]) / 10
+
+
+@pytest.mark.parametrize(("executors", "sleep_s"), [(4, 0.010), (40, 0.010), (40, 0.001)])
+def test_executors_at_rest_cost_cpu_and_more_the_shorter_they_sleep(executors: int, sleep_s: float) -> None:
+    """A look of 0.05 ms of CPU after each sleep, of all of a bolt's executors; the spout's do not sleep."""
+    work = replace(chain(0.0, [0.0], executors), bolt_waits=Waits(0.0, sleep_s))
+    world, totals = world_of(work, costs=RESTS), Totals()
+    world.advance(1020, totals.take)
+    assert cores_used(totals) == pytest.approx(executors * 0.05e-3 / sleep_s, rel=1e-6)
+    threads = sum(float(sample.counters.cpu_s.sum()) for sample in totals.samples[-10:]) / 10
+    assert threads == pytest.approx(cores_used(totals)), "it is CPU of the executors' threads"
+
+
+def test_a_busy_executor_does_not_look() -> None:
+    """100 tuples of 5 ms: half of the time there is nothing to do."""
+    work = replace(chain(100.0, [5.0], 1), bolt_waits=Waits(0.0, 0.010))
+    world, totals = world_of(work, costs=RESTS), Totals()
+    world.advance(1020, totals.take)
+    assert cores_used(totals) == pytest.approx(0.5 * 0.05e-3 / 0.010, rel=0.01)
+
+
+def short_of_cpu(busy: float, sleep_ms: float = 8.0, **costs: float) -> tuple[float, float]:
+    """Rate and latency (s) of a component that sleeps, 250 tuples/s at two executors, beside busy threads of others on
+    a core."""
+    work = chain(2 * 125.0, [sleep_ms], 2, cpu_ms=0.1)
+    world, totals = world_of(work, machines=1, cores=1.0, costs=replace(FREE, **costs)), Totals()
+    world.load("m1").busy = busy
+    world.advance(1060, totals.take)
+    return totals.rate("bolt_1", 1030, 1060), totals.latency_s(1030)
+
+
+@pytest.mark.parametrize("costs", [{"quota_period_ms": 100.0}, {"slice_ms": 3.0}, {}])
+def test_where_cpu_is_plenty_nobody_waits_for_it(costs: dict[str, float]) -> None:
+    assert short_of_cpu(0.5, sleep_ms=4.0, **costs) == short_of_cpu(0.5, sleep_ms=4.0)
+
+
+def test_who_sleeps_wakes_up_late_where_the_quota_is_used_up() -> None:
+    """One busy thread more than there are cores: in half of each period all threads stand still, so nobody does more
+    than half of what it did. With four, a quarter."""
+    with_all, _ = short_of_cpu(2.0)
+    assert with_all == pytest.approx(2 / 0.0081, rel=0.01), "the fair share of the core is enough"
+    rates = [short_of_cpu(busy, quota_period_ms=100.0)[0] for busy in (2.0, 4.0)]
+    assert rates == [pytest.approx(with_all / 2, rel=0.05), pytest.approx(with_all / 4, rel=0.05)]
+
+
+def test_a_long_sleep_waits_for_the_rest_of_one_period() -> None:
+    """400 ms, two busy threads on a core: half of the time all stand still, half of that again is waited for."""
+    rate, _ = short_of_cpu(2.0, sleep_ms=400.0, quota_period_ms=100.0)
+    assert rate == pytest.approx(2 / (0.4001 + 0.25 * 0.050), rel=0.01)
+
+
+def test_without_a_quota_it_waits_for_the_turns_of_those_that_are_too_many() -> None:
+    rate, _ = short_of_cpu(3.0, slice_ms=3.0)
+    assert rate == pytest.approx(2 / (0.0081 + 2 * 0.003), rel=0.03)
+
+
+def test_a_tuple_that_wakes_an_executor_up_waits_for_a_cpu_and_costs_nothing_more() -> None:
+    """Components that burn CPU, far from busy, beside four busy threads: latency grows, throughput does not change."""
+    rates, latencies = [], []
+    for costs in ({}, {"quota_period_ms": 100.0}):
+        world = world_of(chain(20.0, [0.0], 2, cpu_ms=1.0), machines=1, cores=1.0, costs=replace(FREE, **costs))
+        totals = Totals()
+        world.load("m1").busy = 4.0
+        world.advance(1060, totals.take)
+        rates.append(totals.rate("bolt_1", 1030, 1060))
+        latencies.append(totals.latency_s(1030))
+    still = 1 - 1 / 4.04
+    assert rates[0] == rates[1] == pytest.approx(20.0)
+    assert latencies[1] - latencies[0] == pytest.approx(2 * still**2 * 0.050, rel=0.05), "at the spout and at the bolt"
 
 
 def test_a_long_step_gives_what_short_ones_do() -> None:
