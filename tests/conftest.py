@@ -22,14 +22,22 @@ if TYPE_CHECKING:
     from tests.support.cloud.cloud import Cloud
 
 
-# A busy box makes any example slow; what hangs is pytest's timeout's to end.
-settings.register_profile("barograph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("barograph")
-
 REACHING_MARKS = ("integration", "e2e")
 WITH_MACHINES = ("contract", "integration")  # where the parts of `make test` that have machines look
 WITH_BROWSER = "browser"
 LONG = "BAROGRAPH_LONG_TESTS"
+AT_NIGHT = bool(os.environ.get(LONG))
+
+# A busy box makes any example slow; what hangs is pytest's timeout's to end.
+settings.register_profile("barograph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("by day", settings.get_profile("barograph"), max_examples=25)
+settings.load_profile("barograph" if AT_NIGHT else "by day")
+
+
+def examples(at_night: int) -> settings:
+    """Of a property whose examples cost more than others'; a quarter of them by day."""
+    return settings(max_examples=at_night if AT_NIGHT else at_night // 4)
+
 
 # Spark's driver and Airflow's metadata never share a test's state with the user's.
 os.environ.setdefault("PYSPARK_PYTHON", __import__("sys").executable)
@@ -61,7 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid} has machines, and no part of `make test` would run it: move it")
         if any(map(item.get_closest_marker, ("spark", "browser"))):  # whole analyses, on a box that may be busy
             item.add_marker(pytest.mark.timeout(SPARK_LIMIT_S), append=False)
-    if os.environ.get(LONG):
+    if AT_NIGHT:
         return
     for item in items:
         if item.get_closest_marker("long"):

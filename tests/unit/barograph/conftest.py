@@ -9,6 +9,7 @@ from barograph.run.monitor import steady_test
 from barograph.run.simulation import SimulatedClock
 from barograph.series.series import Series, open_series
 from barograph.testbeds import checks
+from tests.support import warm_pool
 from tests.support.fakes.storm import FakeStorm
 
 
@@ -23,6 +24,11 @@ class Heard:
 
     def kinds(self) -> list[object]:
         return [line["kind"] for line in self.lines]
+
+
+@pytest.fixture(autouse=True)
+def _warm_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barograph.campaign.simulation.ProcessPool", warm_pool.pool)
 
 
 @pytest.fixture

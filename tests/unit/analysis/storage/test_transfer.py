@@ -16,6 +16,7 @@ from analysis.storage.bucket import Bucket
 from analysis.storage.hold import BucketHolder
 from analysis.storage.transfer import UNSENT, mirror
 from barograph.settings import ROOT
+from tests.conftest import AT_NIGHT
 from tests.golden import records
 
 SERIES = "stela/star/20261121-000000-abcdef01"
@@ -79,7 +80,7 @@ transfer.send_series(Bucket(parse_location(sys.argv[1])), "/".join(Path(sys.argv
 
 def test_killed_after_any_number_of_objects_it_goes_on_and_nothing_half_is_seen(bucket: Bucket, here: Path) -> None:
     total = len(transfer.bucket_files(here))
-    for number in (0, 3, total - 3, total - 1):
+    for number in (0, 3, total - 3, total - 1) if AT_NIGHT else (3,):
         bucket.remove(list(bucket.objects()))
         argv = [sys.executable, "-c", KILLED, str(bucket.location), str(here), str(number)]
         assert subprocess.run(argv, cwd=ROOT, env=dict(os.environ)).returncode == -9

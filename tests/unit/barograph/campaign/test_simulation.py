@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from analysis.record.files import read_json
+from barograph.campaign import simulation
 from barograph.campaign.simulation import simulate_series
 from barograph.campaign.steps import attempt_next_run
 from barograph.child_processes import descendants
 from barograph.errors import Interrupted, PolicyHung
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Durations, Experiment, Variant, load
+from barograph.pool import ProcessPool
 from barograph.run.context import Silence, simulated_context
 from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.series import hold
@@ -72,6 +74,7 @@ def test_a_policy_that_hangs_fails_its_run_and_slows_no_other(
     """Its thread computes for ever: it ends with the run's own process."""
     (tmp_path / "sitecustomize.py").write_text("import tests.support.endless_policy as p\np.register()\n")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{repository}")
+    monkeypatch.setattr(simulation, "ProcessPool", ProcessPool)
     monkeypatch.setitem(POLICIES, "endless", endless_policy.ENTRY)
     monkeypatch.setattr("barograph.campaign.simulation.cores", lambda: 1)
     variants = (Variant("endless", "endless"), star.variants[0])
@@ -91,6 +94,7 @@ def hanging(star: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, r
     run after it."""
     (tmp_path / "sitecustomize.py").write_text("import tests.support.hanging_policy as p\np.register()\n")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{repository}")
+    monkeypatch.setattr(simulation, "ProcessPool", ProcessPool)
     monkeypatch.setitem(POLICIES, "hanging", hanging_policy.ENTRY)
     variants = (Variant("hanging", "hanging"), star.variants[0])
     return replace(star, variants=variants, repetitions=1, seed=2)

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import InUse, RunsFailed
+from barograph.machines import provision
 from barograph.nights import findings, night_state, procedure, tasks
 from barograph.nights.night_state import NoNight
 from barograph.nights.tasks import NightOver, RegressionAlarm
+from barograph.plan.experiment import load, with_changes
 from barograph.series.series import read_series
+from tests.support.durations import SHORT
 from tests.support.measured_nights import SUITE, World
 
 LINEAR, STAR = "stela/linear", "stela/star"
@@ -19,6 +22,7 @@ LINEAR, STAR = "stela/linear", "stela/star"
 @pytest.fixture(autouse=True)
 def _suite(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "load_suite", lambda _name: SUITE)
+    monkeypatch.setattr(provision, "load", lambda name: with_changes(load(name), SHORT))
 
 
 def opened(world: World, hours: float, experiments: list[str]) -> str:

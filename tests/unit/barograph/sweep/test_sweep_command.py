@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,13 +17,14 @@ import pytest
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.campaign import simulation, sweep
 from barograph.campaign.simulation import Job, SimulatedRun, SimulationFailure, failures_of, state_of
-from barograph.campaign.sweep import SweepFolder, link_runs
+from barograph.campaign.sweep import SweepFolder, open_sweep
 from barograph.child_processes import descendants
 from barograph.cli import main
-from barograph.series import provenance
+from barograph.plan.sweep import load
+from barograph.series import hold, provenance
 from barograph.series.provenance import simulating_code_sha256
 from barograph.series.series import read_series
-from barograph.settings import results_root
+from barograph.settings import HOLDER, results_root
 
 Write = Callable[..., Path]
 RATES = {"topology.parameters.rate_per_s": [40.0, 100.0]}
@@ -35,11 +35,12 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Nothing is analysed; the runs that would have been, execution by execution."""
     found: list[int] = []
 
-    def write(folder: SweepFolder, _say: object) -> Path | None:
-        found.append(link_runs(folder))
-        return folder.report
+    def analyse(root: Path, _master: str, jars: object) -> Path:
+        found.append(len(list(SeriesPaths(root).runs.iterdir())))
+        return SeriesPaths(root).report
 
-    monkeypatch.setattr(sweep, "write_report", write)
+    monkeypatch.setattr(sweep, "analyse_sweep", analyse)
+    monkeypatch.setattr(sweep, "avro_jars", lambda *_: ())
     return found
 
 
@@ -47,6 +48,12 @@ def folder_of(number: int = 1) -> Path:
     folders = sorted((results_root() / "small" / "swept").glob("sweep-*"))
     assert len(folders) == number
     return folders[-1]
+
+
+def opened(file: Path) -> SweepFolder:
+    """The sweep of that file with one variant, as a command that simulates nothing leaves it."""
+    swept = load(str(file), {"variants": ["stela"]})
+    return open_sweep(swept, swept.points(), new=True)
 
 
 def points_of(folder: Path) -> list[Path]:
@@ -65,6 +72,7 @@ def test_a_point_is_a_series_and_a_complete_one_is_not_run_again(
     assert main(["sweep", file, "--jobs", "2"]) == 0
     said = capsys.readouterr().out
     assert "small/swept: 2 points (2 of topology.parameters.rate_per_s), 4 runs" in said
+    assert "analysing 4 runs in one Spark session" in said
     assert "2 of 2 points to do, 0 complete" in said and "2 of 2 points, " in said and " left" in said
     folder = folder_of()
     points = points_of(folder)
@@ -143,13 +151,11 @@ def test_a_point_that_cannot_begin_is_in_the_report_and_ends_no_other(
 ) -> None:
     """A bug of ours for all that is known: it has a traceback, which the point's folder keeps where there is one."""
     file = str(sweep_file(RATES))
-    assert main(["sweep", file, "--variants", "stela"]) == 0
-    first, second = points_of(folder_of())
-    for point in (first, second):
-        shutil.rmtree(point)
+    folder = opened(Path(file))
+    first, second = (folder.of(point) for point in folder.points)
+    first.parent.mkdir()
     first.write_text("a file in the folder's place")
     (second / "series.json").mkdir(parents=True)
-    capsys.readouterr()
     assert main(["sweep", file, "--variants", "stela"]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("its folder does not keep that: ") == 1 and "2 of 2 points failed" in said
@@ -159,7 +165,7 @@ def test_a_point_that_cannot_begin_is_in_the_report_and_ends_no_other(
     assert "Traceback" in (second / "failure.txt").read_text()
     (second / "series.json").rmdir()
     assert main(["sweep", file, "--variants", "stela"]) == 1
-    assert (state_of(second), drawn) == ("complete", [2, 0, 1])
+    assert (state_of(second), drawn) == ("complete", [1])
 
 
 def change(file: Path, **facts: object) -> None:
@@ -323,14 +329,16 @@ def test_kill_9_leaves_no_process_and_loses_no_point_that_was_done(
     assert not list(results_root().rglob(".cluster*")), "machines' disks go, also those of points that were cut short"
 
 
-def test_two_commands_do_not_write_one_sweep(sweep_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    file = sweep_file(MANY)
-    with start(file) as command:
-        wait_for_points(1)
-        assert main(["sweep", str(file), "--variants", "stela", "--jobs", "1"]) == 3
-        os.killpg(command.pid, signal.SIGTERM)
-        command.communicate(timeout=60)
-    assert "is in use by" in capsys.readouterr().err and command.returncode == 130
+def test_two_commands_do_not_write_one_sweep(
+    sweep_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = sweep_file({"seed": [1]})
+    folder = opened(file)
+    with monkeypatch.context() as another:
+        another.setenv(HOLDER, str(os.getppid()))
+        hold.take(folder.root)
+    assert main(["sweep", str(file), "--variants", "stela"]) == 3
+    assert "is in use by" in capsys.readouterr().err and not (folder.root / "points").exists()
 
 
 def test_a_points_runs_stay_where_its_document_cannot_be_read(sweep_file: Write) -> None:

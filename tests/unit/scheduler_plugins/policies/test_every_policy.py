@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.model import (
@@ -24,6 +24,7 @@ from scheduler_plugins.model import (
 )
 from scheduler_plugins.policies import POLICIES, bind, initial_placement
 from scheduler_plugins.service.refusal import refusal
+from tests.conftest import examples
 
 # `storm` and `foreign` name a scheduler that places; themselves they place nothing.
 OURS = sorted(set(POLICIES) - {"storm", "foreign"})
@@ -35,7 +36,7 @@ FURTHER: dict[str, dict[str, st.SearchStrategy[object]]] = {
         "seed": st.integers(0, 9),
     },
 }
-FORTY = settings(max_examples=40)
+FORTY = examples(40)
 
 
 def parameters_of(policy: str) -> st.SearchStrategy[dict[str, object]]:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.model import (
@@ -29,9 +29,10 @@ from scheduler_plugins.model import (
 from scheduler_plugins.policies import POLICIES, bind
 from scheduler_plugins.policies.initial_placement import executor_slots
 from scheduler_plugins.service.refusal import refusal
+from tests.conftest import examples
 from tests.unit.scheduler_plugins.policies.test_every_policy import parameters_of
 
-FEW = settings(max_examples=10)
+FEW = examples(12)
 DEALS_ANEW = {"even", "round_robin"}  # everything, so also what had no slot
 KINDS = [(name, kind) for name, entry in sorted(POLICIES.items()) for kind in ("hold", *sorted(entry.events))]
 
@@ -193,7 +194,7 @@ def test_in_a_hold_a_topologys_state_changes_nothing_for_the_others(
 
 
 @pytest.mark.parametrize("kind", ["hold", "reschedule"])
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_greedy_asks_no_machine_for_more_cores_than_it_has(kind: str, data: st.DataObject) -> None:
     cluster = asked(data.draw(clusters(spare=data.draw(st.integers(0, 3)))), kind)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.simulator.page_load_by_theory import by_simulator, by_theory, page_load, page_load_of_authors
@@ -15,6 +15,7 @@ from bench.simulator.star_by_events import STARS, Star, by_events, by_fluid
 from bench.simulator.tuple_by_tuple import Case, batch_interval, chains, shared_queues
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.work import EdgeWork, SimulatedComponent, SimulatedTopology, SimulationError
+from tests.conftest import examples
 from tests.support.worlds import FREE, Totals, advanced, chain, dealt, world_of
 
 GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "ring")
@@ -29,7 +30,7 @@ GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "ring")
     cores=st.floats(0.05, 4),
     bandwidth=st.sampled_from([0.0, 1.0]),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_no_tuple_is_made_or_lost_in_the_accounts(
     rate: float, costs: list[float], tasks: int, grouping: str, buffer: float, cores: float, bandwidth: float
 ) -> None:
