@@ -20,7 +20,7 @@ from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import Decision, Memory, Observation, Topology, executor_ranges, is_all_under_way
 from scheduler_plugins.policies import POLICIES, bind
 from scheduler_plugins.policies.stela import VARIANTS
-from scheduler_plugins.service.messages import MessageError, observation_from_log
+from scheduler_plugins.service.messages import MessageError, observation_from_log, with_memories
 from scheduler_plugins.service.refusal import refusal
 from scheduler_plugins.traffic import TrafficNotLogged
 
@@ -77,18 +77,18 @@ def read_rounds(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read_rounds(path: Path) -> Iterator[tuple[dict[str, Any], Observation]]:
-    """Yield each line of a decision log with its observation."""
+    """Yield each line of a decision log, with its memories, and its observation."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ReplayError(f"{path}: {error.strerror}; give a run's decisions.jsonl") from error
-    for number, line in enumerate(text.splitlines(), start=1):
-        try:
-            body: dict[str, Any] = json.loads(line)
-            observation = observation_from_log(body["observation"])
-        except (ValueError, KeyError, TypeError, MessageError) as error:
-            raise ReplayError(f"{path}, line {number}: not a decision log line ({error})") from error
-        yield body, observation
+    number = 0
+    try:
+        for body in with_memories(map(json.loads, text.splitlines())):
+            yield body, observation_from_log(body["observation"])
+            number += 1
+    except (ValueError, KeyError, TypeError, AttributeError, MessageError) as error:
+        raise ReplayError(f"{path}, line {number + 1}: not a decision log line ({error})") from error
 
 
 def _json_data(value: Any) -> Any:

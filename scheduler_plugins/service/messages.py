@@ -6,7 +6,7 @@ Errors: MessageError (blame: harness) for a body that is not the contract's (doc
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -308,17 +308,39 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def log_line(
-    request: Request, observation: Observation, memory: Json, decision: Decision, answer: Answer
+    request: Request, observation: Observation, memory: Json, decision: Decision, answer: Answer, logged: Json | None
 ) -> dict[str, Any]:
-    """Return a round as it is written to the decision log, but for its time; the answer names the decision."""
-    return {
+    """Return a round as it is written to the decision log, but for its time; the answer names the decision.
+
+    A memory is written where it is another than the one before: the round's where it is not `logged`, as the last line
+    left it (None: this is the first), the decision's where it is not the round's. `with_memories` gives them back.
+    """
+    body = {
         "decision_id": answer.decision_id,
         "policy": answer.policy,
         "request": request_json(request),
         "observation": to_json(observation),
-        "memory": memory,
-        "decision": to_json(decision),
+        "decision": to_json(replace(decision, memory={})),
     }
+    if logged is None or memory != logged:
+        body["memory"] = memory
+    if decision.memory == memory:
+        del body["decision"]["memory"]
+    else:
+        body["decision"]["memory"] = to_json(decision.memory)
+    return body
+
+
+def with_memories(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a decision log, from the first one on, each with its memory and its decision's. Raises
+    MessageError where no line before has had one."""
+    memory = None
+    for line in lines:
+        memory = line.get("memory", memory)
+        if memory is None:
+            raise MessageError("a decision log whose first line has no memory: lines before it are missing")
+        before, memory = memory, line["decision"].get("memory", memory)
+        yield line | {"memory": before, "decision": line["decision"] | {"memory": memory}}
 
 
 def observation_from_log(body: Json) -> Observation:

@@ -103,6 +103,7 @@ class ServiceState:
     _machines_since: dict[str, float] = field(default_factory=dict)  # the first round that had each, of these
     _released: frozenset[str] = frozenset()  # released, and still known to Nimbus
     _window_s: float = WINDOW_S
+    _memory_logged: Memory | None = None  # as the last line of the decision log leaves it
     _final_error: str | None = None  # of a policy, or of the scheduler that places for it, which is not asked again
     _events_seen: set[str] = field(default_factory=set)
     _configured: int = 0  # how often
@@ -143,6 +144,7 @@ class ServiceState:
         self._limits, self.requests, self._unplaceable = None, MachineRequests(), frozenset()
         self._input_rates = InputRates(self.clock())
         self.log_path.unlink(missing_ok=True)
+        self._memory_logged = None
         return {"run_id": self.run_id}
 
     def scale(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -487,7 +489,8 @@ class ServiceState:
     def _log(self, round: Round, decision: Decision, answer: Answer) -> None:
         duration_ms = None if self.is_simulated else (self.clock() - round.started) * 1000
         head = {"t": round.started, "run_id": self.run_id, "duration_ms": duration_ms}
-        line = head | log_line(round.request, round.observation, round.memory, decision, answer)
+        parts = (round.request, round.observation, round.memory, decision, answer, self._memory_logged)
+        line, self._memory_logged = head | log_line(*parts), decision.memory
         if round.withdrawn is not None:
             line["withdrawn"] = round.withdrawn
         with self.log_path.open("a", encoding="utf-8") as log:

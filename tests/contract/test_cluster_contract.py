@@ -43,7 +43,7 @@ LINES = {
                  "runnable", "memory_bytes", "memory_limit_bytes", "interfaces"},
 }  # fmt: skip
 PARTS = {"tasks", "sinks", "spouts"}
-DECISION_LINE = {"t", "run_id", "request", "observation", "memory", "decision", "duration_ms"}
+DECISION_LINE = {"t", "run_id", "request", "observation", "decision", "duration_ms"}
 
 
 @dataclass(frozen=True)

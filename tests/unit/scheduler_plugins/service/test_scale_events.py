@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, PolicyEntry, bind
-from scheduler_plugins.replay import replay
+from scheduler_plugins.replay import read_rounds, replay
 from scheduler_plugins.service.messages import request_from_json
 from scheduler_plugins.service.policy_call import ask_policy
 from scheduler_plugins.service.scale_requests import CallRefusal
@@ -66,7 +65,7 @@ def tell(
 
 
 def last_logged(service_state: ServiceState) -> dict[str, Any]:
-    logged: dict[str, Any] = json.loads(service_state.log_path.read_text().splitlines()[-1])
+    *_, logged = read_rounds(service_state.log_path)
     return logged
 
 

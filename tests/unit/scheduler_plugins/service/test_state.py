@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_plugins.model import Decision
-from scheduler_plugins.replay import ReplayError, replay
+from scheduler_plugins.model import Decision, Memory, Observation
+from scheduler_plugins.replay import ReplayError, read_rounds, replay
 from scheduler_plugins.service.messages import observation_from_log
 from scheduler_plugins.service.run_snapshot import LostTasks, WorkerRestart
 from scheduler_plugins.service.scale_requests import CallRefusal
@@ -218,6 +218,39 @@ def test_a_policy_that_throws_moves_nothing_and_is_reported(service_state: Servi
     service_state.policy = broken  # type: ignore[assignment]
     assert service_state.schedule(request(1000.0))["topologies"] == {}
     assert service_state.state()["policy_error"] == "ZeroDivisionError: no rate"
+
+
+def test_a_memory_is_logged_where_it_changes_and_read_in_every_round(service_state: ServiceState) -> None:
+    """With 85 jobs one of Henge's has some 300 kB. A decision that was withdrawn takes its memory with it."""
+    memories: list[Memory] = [{}, {"n": 1}, {"n": 1}, {"n": 1}, {"n": 2}, {"n": 2}]
+    given = []
+
+    def remembers(_observation: Observation, memory: Memory) -> Decision:
+        given.append(memory)
+        return Decision(memory=dict(memories[len(given) - 1]))
+
+    service_state.policy = remembers
+    for number in range(len(memories)):
+        if number == 3:
+            service_state.memory = {}  # as `_forget` does
+        service_state.schedule(request(1000.0 + number))
+    lines = [json.loads(line) for line in service_state.log_path.read_text().splitlines()]
+    assert [line.get("memory") for line in lines] == [{}, None, None, {}, None, None]
+    assert [line["decision"].get("memory") for line in lines] == [None, {"n": 1}, None, {"n": 1}, {"n": 2}, None]
+    rounds = list(read_rounds(service_state.log_path))
+    assert [line["memory"] for line in rounds] == given
+    assert [line["decision"]["memory"] for line in rounds] == memories
+    service_state.configure({"run_id": "even-r1", "policy": "even"})
+    service_state.schedule(request(2000.0))
+    assert json.loads(service_state.log_path.read_text())["memory"] == {}, "a run's log stands for itself"
+
+
+def test_a_log_without_its_first_lines_is_refused(service_state: ServiceState) -> None:
+    for number in range(3):
+        service_state.schedule(request(1000.0 + number))
+    service_state.log_path.write_text("".join(service_state.log_path.read_text().splitlines(keepends=True)[1:]))
+    with pytest.raises(ReplayError, match=r"line 1: not a decision log line \(a decision log whose first line has no"):
+        list(read_rounds(service_state.log_path))
 
 
 def test_a_memory_that_could_not_be_logged_is_the_policys_failure(service_state: ServiceState) -> None:
