@@ -21,6 +21,8 @@ print("state:", small_star.test(run_conf=json.loads(sys.argv[1])).state)
 SAID = "Simulated, not measured: "
 
 
+# Shorter: a night, which has an experiment's steps, and test_same_record.py.
+@pytest.mark.long
 def test_an_experiment(airflow: dict[str, str]) -> None:
     answers = {"testbed": "simulated", "variants": ["stela"], "repetitions": 2, "options": {"seed": 7}}
     done = python({**airflow, **alone("small.star")}, "-c", FORM, json.dumps(answers))

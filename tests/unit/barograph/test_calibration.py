@@ -133,6 +133,8 @@ def judged(world: World, name: str, costs: Costs, seeds: int = 1) -> tuple[Serie
     return found.judgements[0], folder
 
 
+# Shorter: the fit above; tests/unit/barograph/cli/test_calibrate.py and tests/unit/analysis/calibration/.
+@pytest.mark.long
 def test_a_series_simulated_with_its_own_costs_is_the_same(world: World) -> None:
     judgement, folder = judged(world, "same", GIVEN)
     errors = {(cell.variant, cell.metric): cell.error for cell in judgement.cells if cell.error is not None}

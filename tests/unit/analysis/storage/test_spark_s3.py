@@ -86,6 +86,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield running
 
 
+# Shorter: a query of a bucket in test_sql_in_a_bucket.py, what is sent and published in this folder.
+@pytest.mark.long
 def test_local_spark_makes_the_same_tables_as_in_a_folder(folder: Path, bucket: Bucket, tmp_path: Path) -> None:
     makes_the_same_tables(folder, bucket, tmp_path, "local[2]")
 
