@@ -47,8 +47,10 @@ class Levels:
 
 
 def watch_s(claim: Claim, experiment: Experiment | None) -> tuple[float, float]:
-    """Return floor and ceiling of the watch after the claim's event, in s; infinite if they are not on record."""
-    return (inf, inf) if experiment is None else experiment.watched(_place_of_event(claim))
+    """Return floor and ceiling of the watch after the claim's event, in s; infinite if they are not on record, and of
+    a claim about the whole run."""
+    place = _place_of_event(claim)
+    return (inf, inf) if experiment is None or place < 0 else experiment.watched(place)
 
 
 def _place_of_event(claim: Claim) -> int:

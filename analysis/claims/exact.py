@@ -1,17 +1,28 @@
 """Claims with one right answer: a computation (name -> function), by the code that schedules."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from math import comb
 from random import Random
 
 from analysis.claims.rows import DIFFERS, NOT_RUN, REPRODUCED, LedgerRow, percent_over
 from analysis.claims.statements import Claim
-from scheduler_plugins.model import Component, Edge, Executor, Observation, ScaleEvent, Slot, Topology, WorkerMachine
+from scheduler_plugins.model import (
+    Component,
+    Edge,
+    Executor,
+    Observation,
+    ScaleEvent,
+    ServiceLevel,
+    Slot,
+    Topology,
+    WorkerMachine,
+)
 from scheduler_plugins.policies import bind, etp
 from scheduler_plugins.policies.partition import OBJECTIVES
 from scheduler_plugins.policies.scaling import executors_for_new_machines
 from scheduler_plugins.policies.stela import StelaParameters
+from scheduler_plugins.service_level import EdgeCount, juice, utility
 from scheduler_plugins.traffic import Pair, Traffic
 
 # SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. Rates that it does not
@@ -157,12 +168,49 @@ def crossing_beyond_bare_percent() -> float:
     return percent_over(crossing(counts, policy_parts(counts)), reference)
 
 
+# --- juice and utility -----------------------------------------------------------------------------------------------
+
+# HP figure 1, in thousands of tuples: A sends 16, half to each child; C does 6 of 8.
+FIGURE_1 = (("spout", "A", 10, 10), ("A", "B", 8, 8), ("A", "C", 8, 6), ("B", "D", 8, 8), ("C", "D", 6, 6))
+# HP figure 5; its text has shares only: A does half of its input, E half, F 80 %.
+FIGURE_5 = (
+    ("spout_1", "A", 80, 40), ("spout_2", "D", 80, 80), ("D", "E", 80, 40), ("A", "B", 40, 40), ("E", "B", 20, 20),
+    ("E", "F", 20, 16), ("B", "C", 60, 60),
+)  # fmt: skip
+
+
+def juice_thousandths(counts: Sequence[tuple[str, str, float, float]]) -> float:
+    """Return the juice of edges (source, target, sent, executed) whose sources emitted all of their input."""
+    edges = [EdgeCount(*each) for each in counts]
+    shares = {each.source: 1.0 for each in edges if each.source.startswith("spout")}
+    value = juice(edges, shares)
+    assert value is not None, "every edge has counts"
+    return 1000.0 * value
+
+
+def utility_percent(level: ServiceLevel, latency_ms: float | None, share: float | None) -> float:
+    """Return the utility, in percent of the largest."""
+    value = utility(level, latency_ms, share)
+    assert value is not None, "what the level is about is given"
+    return 100.0 * value / level.max_utility
+
+
 COMPUTATIONS: dict[str, Callable[[], float]] = {
     **{f"etp_of_operator_{operator}": partial(etp_percent, operator) for operator in ("1", "3", "4", "6")},
     "etp_order_misplaced": order_mismatches,
     **{f"slots_of_star_for_{new}": partial(slots_of_star, new) for new in (1, 2, 4)},
     "chance_of_both_best": chance_of_both_best_percent,
     "crossing_beyond_bare_metis": crossing_beyond_bare_percent,
+    "juice_of_figure_1": partial(juice_thousandths, FIGURE_1),
+    "juice_of_figure_5": partial(juice_thousandths, FIGURE_5),
+    # HP figure 2 has T1 of 10 and T2 of 20 for either level.
+    "utility_percent_at_half_the_juice": partial(utility_percent, ServiceLevel(juice=0.8, max_utility=20.0), None, 0.4),
+    "utility_percent_at_three_times_the_latency": partial(
+        utility_percent, ServiceLevel(latency_ms=100.0, max_utility=10.0), 300.0, None
+    ),
+    "utility_percent_at_the_level": partial(
+        utility_percent, ServiceLevel(latency_ms=100.0, max_utility=10.0), 100.0, None
+    ),
 }
 
 

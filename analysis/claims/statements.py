@@ -33,7 +33,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Number = Annotated[float, Strict()]
 Names = Annotated[tuple[Text, ...], Field(min_length=1)]
 Entry = TypeVar("Entry")
-FAMILIES = {"stela": FOLDER / "stela.yaml", "metis": FOLDER / "metis.yaml"}
+FAMILIES = {name: FOLDER / f"{name}.yaml" for name in ("stela", "metis", "henge")}
 
 
 class ClaimKind(StrEnum):
@@ -127,8 +127,9 @@ class Claim:
     """A statement of a paper that a measurement can meet or fail.
 
     `part` distinguishes several statements under one id (CLAIMS ledger id, e.g. S09). `event`: the event of a run that
-    the metric is about. `about`: the source itself says that its number is not exact. `of`: names of other claims.
-    `without`: the variants that lack the addition of `variant` and `baseline`. `within`: None if nothing is estimated.
+    the metric is about; `e0`: the run, from when its policy may act. `about`: the source itself says that its number is
+    not exact. `of`: names of other claims. `without`: the variants that lack the addition of `variant` and `baseline`.
+    `within`: None if nothing is estimated.
     `topology`: which one, or `all`, if the experiment's runs have several. `best_by`: the source took the best of three
     runs by this metric; a row gives that number here, beside its own estimate. `stated_over`: the source states the
     number for these together, and this experiment is a part of them: there is no verdict. `family`: the key of FAMILIES
@@ -152,7 +153,7 @@ class Claim:
     unit: Text
     within: Resolution | None = None
     baseline: Text | None = None
-    event: Annotated[str, StringConstraints(pattern="^e[1-9][0-9]*$")] = "e1"
+    event: Annotated[str, StringConstraints(pattern="^e(0|[1-9][0-9]*)$")] = "e1"
     about: StrictBool = False
     stated_high: Number | None = None
     others: Names = ()
