@@ -402,7 +402,7 @@ def test_where_all_machines_are_busy_it_says_that_none_can_be_far_above_the_mean
 def test_families_share_no_name_and_each_is_corrected_by_itself() -> None:
     """Holm's correction of one claim alone leaves p as it is; another family's claims change nothing."""
     names = [claim.name for claim in load_claims()]
-    assert len(names) == len(set(names)) == len(load_claims("stela")) + len(load_claims("metis"))
+    assert len(names) == len(set(names)) == sum(len(load_claims(family)) for family in FAMILIES)
     runs = measured([164, 165, 166], EVEN)
     (alone,) = judge_all([replace(S03, family="stela")], runs)
     of_others = [replace(S03, id=f"M{n}", family="metis", metric="tasks_moved") for n in range(9)]
@@ -455,11 +455,18 @@ def test_every_estimated_claim_has_a_resolution_with_a_reason() -> None:
 def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> None:
     rows = {row.claim.name: row for row in judge_all(load_claims(), SeriesConditions({}))}
     exact = [row for row in rows.values() if row.claim.kind is ClaimKind.EXACT]
-    assert {row.claim.id for row in exact} == {"S01", "S02", "S14", "M13"}
+    assert {row.claim.id for row in exact} == {"S01", "S02", "S14", "M13", "H01", "H02"}
     assert all(row.verdict == "reproduced" for row in exact)
     assert rows["S14"].measured == pytest.approx(100 * 15 / 70)
     assert rows["S01/op 3"].measured == pytest.approx(100 * 2000 / 4500)
     assert judge(replace(rows["S14"].claim, stated=25.0), SeriesConditions({})).verdict == "differs"
+    # HP 5 works both examples out; 33.3 % is a level of 100 ms at 300
+    assert [rows[f"H01/figure {n}"].measured for n in (1, 5)] == [pytest.approx(875), pytest.approx(475)]
+    assert [rows[f"H02/{name}"].measured for name in ("throughput", "latency", "knee")] == [
+        50,
+        pytest.approx(100 / 3),
+        100,
+    ]
     # star's 10 / 4 = 2.5 a machine: the printed loop runs 3, 5 and 10 times, where a floor would make 2, 4 and 8 of it
     assert [rows[f"S02/star, {new} new"].measured for new in (1, 2, 4)] == [3, 5, 10]
 
