@@ -194,7 +194,10 @@ def _policies(experiment: Experiment) -> Sequence[str]:
 
 
 def unanswered_events(experiment: Experiment, policy: str, answered: Collection[str]) -> str:
-    """Return the requests of this experiment that the policy does not answer; empty where it answers all."""
+    """Return the requests of this experiment that the policy does not answer, or what else it lacks; empty where it
+    answers all."""
+    if policy == "henge" and not any(each.service_level for each in experiment.every_topology()):
+        return "no topology has a service_level, and henge acts for those that have one; give one, or leave henge out"
     kinds = {event.kind for event in experiment.events if event.asks_policy}
     missing = ", ".join(sorted(kinds - set(answered)))
     return missing and f"policy {policy} does not answer {missing}; it answers {', '.join(sorted(answered)) or 'none'}"

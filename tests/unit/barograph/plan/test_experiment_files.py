@@ -347,6 +347,15 @@ def check_on_fakes(data: dict[str, Any]) -> None:
     check(with_changes(parse("stela/star", data, source="star.yaml"), {"testbed": "fake"}))
 
 
+def test_henge_needs_a_service_level() -> None:
+    data = star() | {"claims": [], "variants": [{"name": "henge", "policy": "henge"}]}
+    data["events"], data["machines"]["after"] = [HOLD], 4
+    with pytest.raises(ExperimentError, match=r"variants.henge: no topology has a service_level, and henge acts"):
+        check_on_fakes(data)
+    data["topology"]["service_level"] = {"juice": 1.0}
+    check_on_fakes(data)
+
+
 def test_ds2_needs_sources_with_a_rate() -> None:
     """An unthrottled source is due what it emits: nothing would ever be found to need more."""
     data = star() | {"claims": [], "variants": [{"name": "ds2", "policy": "ds2"}]}
