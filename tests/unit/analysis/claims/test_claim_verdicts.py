@@ -9,7 +9,7 @@ import pytest
 
 from analysis.claims.ledger import judge_all
 from analysis.claims.rows import RunValue, SeriesConditions
-from analysis.claims.statements import load_claims
+from analysis.claims.statements import FAMILIES, load_claims
 from bench.statistics import claim_verdicts
 from bench.statistics.claim_verdicts import CLAIMS, NOISES, SPREADS, Case, Shares, Simulated, counted, verdicts
 
@@ -123,10 +123,10 @@ def test_every_estimated_kind_of_stelas_claims_is_simulated() -> None:
 
 def test_the_decision_says_how_many_claims_share_a_correction() -> None:
     estimated = [claim for claim in load_claims() if claim.is_estimated]
-    stela, metis = (sum(claim.family == family for claim in estimated) for family in ("stela", "metis"))
+    stela, metis, henge = (sum(claim.family == family for claim in estimated) for family in FAMILIES)
     together = sorted({claim_verdicts.beside(claim) for claim in estimated})
     text = DECISION.read_text(encoding="utf-8")
-    assert f"{stela} claims of Stela and {metis} of METIS are estimated" in text
+    assert f"{stela} claims of Stela, {metis} of METIS and {henge} of Henge are estimated" in text
     assert f"{together[0]} to {together[-1]} share an experiment" in text
 
 

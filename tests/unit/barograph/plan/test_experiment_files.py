@@ -55,7 +55,7 @@ SERVED = 0.96  # of the closed form, at least, where machines had CPU enough: wh
 JOINING_S = 30.0  # 9 to 21 s from the last look of the warm-up to the scale request, in the runs of November 2026
 LONG_WATCH_S = 600.0
 MANY_WORKERS, LONG_START_S = 24, 110.0
-WITH_CLAIMS = [name for name in names() if load(name).claims]
+WITH_CLAIMS = [name for name in names() if load(name).claims and load(name).testbed.name != "simulated"]
 OF_STELA = [name for name in names() if name.startswith(("stela/", "settings/"))]
 WITH_TIMES = sorted({
     claim.experiment for claim in load_claims("stela") if claim.metric.startswith(CONVERGENCE) and not claim.of
