@@ -135,6 +135,7 @@ PARSED_FILE = "parsed.json"
 # What a comparison needs, beside the runs: latency is compared over windows that both sides have.
 INCREMENTAL_TABLES = (
     "measurements", "scale_events", "event_throughput", "latency", "activity", "losses", "emissions", "topologies",
+    "zeros", "service",
 )  # fmt: skip
 LINKS = ("series.json", "comparison.json", "runs", "attempts")
 

@@ -177,7 +177,7 @@ def metric_blocks(
             low, high = 0.0, number
         values[key][row["run_id"]] = Value(number, bool(row["censored"]), row.get("steady"), low, high)
     order = sorted(values, key=lambda key: (event_order(key[1]), key[0]))
-    guarded = (untimed.LATENCY, UTILITY) if latency_level else (untimed.LATENCY,)
+    guarded = (untimed.LATENCY, UTILITY, "met_", "attained_") if latency_level else (untimed.LATENCY,)
     result = []
     for runs, (metric, event) in product(pairs, order):
         numbers = values[metric, event]

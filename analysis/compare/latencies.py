@@ -22,7 +22,7 @@ from typing import Any
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
 from analysis.metrics import untimed
 from analysis.metrics.definitions import LATENCIES
-from analysis.metrics.measurements import utilities
+from analysis.metrics.service import mean_utility
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.metrics.uncertainty import UTILITY, ClockErrors, has_latency_level, utility_error, utility_per_ms
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
@@ -147,16 +147,14 @@ def _utility_blocks(
 ) -> Iterator[MetricBlocks]:  # fmt: skip
     """Yield the utility until the first run was no longer watched. Possibly lost tuples count as without any."""
 
-    names = {row["run_id"]: row["topology"] for row in read("topologies")}
-
-    def cut(table: str) -> list[Row]:
-        return [
-            row | {"topology": names.get(row["run_id"])} for row in read(table)
-            if row.get("window_s") is None or row["window_s"] + WINDOW_S <= until_s
-        ]  # fmt: skip
-
-    values = {row["run_id"]: float(row["value"]) for row in utilities(cut)
-              if row["metric"] == UTILITY_AFTER and row["event_id"] == event}  # fmt: skip
+    axis_s = {row["run_id"]: row["zero_s"] for row in read("zeros")}
+    zero_s = {row["run_id"]: row["zero_s"] for row in read("scale_events") if row["event_id"] == event}
+    windows: dict[str, list[Row]] = defaultdict(list)
+    for row in read("service"):
+        middle_s = row["window_s"] + WINDOW_S / 2 + axis_s[row["run_id"]] - zero_s.get(row["run_id"], inf)
+        if 0 < middle_s < until_s:
+            windows[row["run_id"]].append(row)
+    values = {run_id: value for run_id, of_run in windows.items() if (value := mean_utility(of_run)) is not None}
     unseen = {each.run_id: each.unseen or 0.0 for each in without}
     measured = {block: ids for block, ids in watched.items() if all(run_id in values for run_id in ids)}
     if measured:

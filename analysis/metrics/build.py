@@ -21,13 +21,13 @@ from analysis import session
 from analysis.ingest import tables
 from analysis.metrics import (
     convergence,
-    juice,
     latency,
     losses,
     machine_load,
     measurements,
     placement,
     scale_events,
+    service,
     throughput,
     topologies,
     traffic,
@@ -130,12 +130,12 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
         partial(build_traffic, access, components, spans),
         partial(build_machine_load, access, spans),
         partial(build_latency, access, spans),
-        partial(build_juice, access, components, spans),
+        partial(build_service, access, components),
     ])  # fmt: skip
 
     def of_runs(read: Reader) -> dict[str, list[Row]]:
         rows = measurements.measurements(read)
-        sums = topologies.sums_of_clusters(rows, read("scale_events"), read("topologies"), access.units)
+        sums = topologies.sums_of_clusters(rows, read("scale_events"), access.units)
         return {"measurements": rows + sums}
 
     access.write_by_runs(["measurements"], of_runs)
@@ -248,33 +248,54 @@ def _write_with_rests(
     small_tables.write(at.paths, name, rows)
 
 
-def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
-    """Write `juice`, a row an event and window, only if a service level asks for it."""
-
-    def rows_of_juice(read: Reader) -> dict[str, list[Row]]:
-        asked = {unit_of(row) for row in read("topologies") if row["juice"] is not None}
-        if not asked:
-            return {"juice": []}
-        of_levels = small_tables.frame_of_rows(at.spark, sorted(asked), "run_id string, topology string")
-        axes = spans.join(f.broadcast(of_levels), list(UNIT), how="left_semi")
-        counts = losses.counts_on_edges(
-            at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"),
-            lambda samples, counted: in_windows(samples, axes, counted), "window_s",
-        )  # fmt: skip
-        activity, throughput = ([row for row in read(name) if unit_of(row) in asked]
-                                for name in ("activity", "event_throughput"))  # fmt: skip
-        unthrottled = juice.unthrottled_units(read("runs"))
-        return {"juice": juice.juice_rows(collect_rows(counts), read("edges"), activity, throughput, unthrottled)}
-
-    at.write_by_runs(["juice"], rows_of_juice)
+def build_service(at: TableAccess, components: DataFrame) -> None:
+    """Write `service` (a row a topology with a service level, or cluster, and window of the run's axis) and from it
+    `attainment` (an event and phase)."""
+    levels = service.level_rows(at.rows("topologies"), service.unthrottled_units(at.rows("runs")))
+    if not levels:
+        small_tables.write(at.paths, "service", [])
+        small_tables.write(at.paths, "attainment", [])
+        return
+    frame_of = partial(small_tables.frame_of_rows, at.spark)
+    units = {(run, topology) for run, topology, *_ in levels}
+    several = _units_of_several_events(at.rows, at.units)
+    axes = frame_of(
+        [tuple(axis.values()) for axis in _axes(at.rows, at.units)
+         if unit_of(axis) in units and (axis["event_id"] == WHOLE_RUN or unit_of(axis) not in several)],
+        AXIS_SCHEMA,
+    )  # fmt: skip
+    level_frame = frame_of(levels, service.LEVELS)
+    inputs = service.source_inputs(at.read("activity"), axes)
+    busy = service.busy_windows(at.read("throughput"), inputs, level_frame).persist()
+    of_juice = level_frame.where(f.col("least_juice").isNotNull())
+    served = busy.where(f.col("complete") & f.col("served")).join(f.broadcast(of_juice), list(UNIT), how="left_semi")
+    counts = losses.counts_on_edges(
+        at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"),
+        lambda samples, counted: in_windows(samples, axes, counted), "window_s",
+    )  # fmt: skip
+    edges = frame_of(service.edges_in_order(at.rows("edges")), service.EDGES)
+    juices = service.juices(served, counts, inputs, edges, level_frame)
+    latencies = latency.windows(at.read("sink_samples"), axes, _clocks(at))
+    jobs = service.service(busy, latencies, juices, level_frame).persist()
+    try:
+        clusters = service.of_clusters(jobs, busy, at.read("throughput"))
+        windows = at.write("service", jobs.unionByName(clusters))
+    finally:
+        jobs.unpersist()
+        busy.unpersist()
+    parts = frame_of(service.part_rows(at.rows("scale_events"), at.rows("zeros")), service.SPANS)
+    at.write("attainment", service.attainment(windows, parts))
 
 
 def build_latency(at: TableAccess, spans: DataFrame) -> None:
     """Write `latency` (a row an event and window) and from it `interval_latency` (a row an event and phase)."""
-    lines = uncertainty.clock_lines(*(small_tables.rows(at.paths, name) for name in ("machines", "runs", "events")))
-    clocks = small_tables.frame_of_rows(at.spark, lines, uncertainty.CLOCKS)
-    windows = at.write("latency", latency.windows(at.read("sink_samples"), spans, clocks))
+    windows = at.write("latency", latency.windows(at.read("sink_samples"), spans, _clocks(at)))
     at.write("interval_latency", latency.of_intervals(windows, at.read("intervals")))
+
+
+def _clocks(at: TableAccess) -> DataFrame:
+    lines = uncertainty.clock_lines(*(small_tables.rows(at.paths, name) for name in ("machines", "runs", "events")))
+    return small_tables.frame_of_rows(at.spark, lines, uncertainty.CLOCKS)
 
 
 def build_machine_load(at: TableAccess, spans: DataFrame) -> None:

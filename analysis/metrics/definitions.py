@@ -77,6 +77,10 @@ def _levels(metric: Metric) -> Iterator[Metric]:
         yield replace(metric_of_side, steady_sides=side)
 
 
+ATTAINED = {  # columns of the table `attainment`
+    "attained_p5": "5th percentile", "attained_p15": "15th percentile", "attained_p50": "median",
+    "attained_p90": "90th percentile", "attained_mean": "mean",
+}  # fmt: skip
 HIGHER, LOWER, NONE = Better.HIGHER, Better.LOWER, Better.NONE
 RATIO, DIFFERENCE = DifferenceKind.RATIO, DifferenceKind.DIFFERENCE
 METRICS = {
@@ -109,7 +113,15 @@ METRICS = {
         *_levels(Metric("latency_all_p95_ms", LOWER, RATIO, "ms", "95 % latency")),
         # No merit of its own: it can rule out latency's verdict.
         *_levels(Metric("untimed_percent", NONE, DIFFERENCE, "points", "share of tuples without a latency", 0.5)),
-        *_sides(Metric("utility", HIGHER, RATIO, "utility", "mean utility of the whole watch", is_sum=True)),
+        *_sides(Metric("utility", HIGHER, RATIO, "utility", "mean utility of the whole watch")),
+        # Of `e0` they are of the time from when a policy may first act.
+        Metric("met_percent_after", HIGHER, DIFFERENCE, "points", "time with the service level met", 1.0),
+        *(Metric(f"{name}_percent_after", HIGHER, DIFFERENCE, "points", f"attained share, {words}", 1.0)
+          for name, words in ATTAINED.items()),
+        Metric("time_to_max_utility_s", LOWER, DIFFERENCE, "s", "until the largest utility", 10.0, bounded=True),
+        Metric("settling_s", LOWER, DIFFERENCE, "s", "until utility has settled", 20.0, bounded=True),
+        Metric("overshoot_percent_after", LOWER, DIFFERENCE, "points", "best minute's attained share over the last's",
+               5.0),
         # Over the seconds that count in a real and a simulated run; in no table.
         *_levels(Metric("latency_mean_ms", NONE, RATIO, "ms", "mean latency")),
         # A machine that works more is neither better nor worse by that alone; the total use is a cost.
@@ -170,7 +182,7 @@ PRIMARY = ("throughput_after", "convergence_sp_s", "downtime_s", "latency_all_p9
 RUN_TABLES = {
     "Throughput and convergence": (
         "throughput_before", "throughput_after", "gain_percent", "due_after", "spouts_after", "convergence_sp_s",
-        "convergence_st_s", "convergence_script_s", "utility_before", "utility_after",
+        "convergence_st_s", "convergence_script_s",
     ),
     "Interruption, placement and load": (
         "downtime_s", "lost_after", "missed_after", "late_after", "executors_moved", "tasks_moved", "workers_restarted",
@@ -181,6 +193,10 @@ RUN_TABLES = {
         "between_machines_percent_before", "between_machines_percent_after", "between_workers_percent_after",
         "network_mb_per_s_before", "network_mb_per_s_after", "network_imbalance_after", "cpu_imbalance_after",
         "processed_per_s_after", "published_emitted_per_s", "published_network_mb_per_s", "payback_s",
+    ),
+    "Service levels": (
+        "utility_before", "utility_after", "met_percent_after", "attained_p5_percent_after",
+        "attained_p50_percent_after", "attained_mean_percent_after", "time_to_max_utility_s", "settling_s",
     ),
     "How long it took": ("decision_ms", "submit_to_loaded_s", "request_to_running_s", "rebalance_s"),
 }  # fmt: skip
@@ -216,7 +232,12 @@ def metric(name: str) -> Metric:
 
 def quantum(name: str) -> float:
     """Return the step of its values: whole windows, whole seconds, whole things; 0 for finely measured ones."""
-    if name.startswith(CONVERGENCE) or name in ("windows_at_zero_s", "payback_s"):
+    if name.startswith(CONVERGENCE) or name in (
+        "windows_at_zero_s",
+        "payback_s",
+        "time_to_max_utility_s",
+        "settling_s",
+    ):
         return WINDOW_S
     definition = metric(name)
     is_whole = definition.difference_kind is DIFFERENCE and definition.unit not in ("points", "")

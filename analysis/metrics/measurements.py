@@ -4,22 +4,28 @@ runs.
 Numbers of a run as a whole have the event `e0`. Plain Python over small tables: a few rows an event or a window.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
-from statistics import fmean, median_low
+from statistics import fmean
 from typing import Any
 
 from analysis.metrics import communication_costs, untimed
-from analysis.metrics.definitions import LATENCIES, LATENCY_COLUMNS, metric
-from analysis.metrics.juice import by_event, served_windows, unthrottled_units
-from analysis.record.event_timeline import REST, WHOLE_RUN, absent_machines, crashed_machines, event_order
-from analysis.record.small_tables import Row, Unit, unit_columns, unit_of
+from analysis.metrics.definitions import ATTAINED, LATENCIES, LATENCY_COLUMNS, metric
+from analysis.record.event_timeline import REST, WHOLE_RUN, absent_machines, crashed_machines
+from analysis.record.small_tables import Row, unit_columns, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
-from scheduler_plugins.service_level import juice_share, latency_share
 
 Reader = Callable[[str], list[Row]]
 Key = tuple[Any, ...]
 Numbers = Mapping[str, float | None]
+
+
+def by_event(rows: Iterable[Row], *more: str) -> dict[Key, list[Row]]:
+    """Return rows by (unit, event) and further columns."""
+    groups: dict[Key, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[unit_of(row), row["event_id"], *(row[name] for name in more)].append(row)
+    return groups
 
 
 def measurements(read: Reader) -> list[Row]:
@@ -28,7 +34,7 @@ def measurements(read: Reader) -> list[Row]:
     parts = (
         throughput_levels, offered_rates, convergence_times, downtimes, tuple_losses, late_emissions, latencies,
         untimed_shares, machine_loads, network_loads, communication, executor_moves, worker_restarts, machine_changes,
-        running_times, loading_times, utilities,
+        running_times, loading_times, service_levels,
     )  # fmt: skip
     found = [row for part in parts for row in part(read) if row["value"] is not None]
     steady = {(unit_of(row), row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
@@ -259,56 +265,22 @@ def loading_times(read: Reader) -> Iterator[Row]:
         yield from _metric_rows((unit_of(row), WHOLE_RUN), {"submit_to_loaded_s": row["submit_to_loaded_s"]})
 
 
-def utilities(read: Reader) -> Iterator[Row]:
-    """Yield utility of a topology with a service level (HP 4.1, equations 1 and 2): its most if the level is met, and
-    otherwise the attained share, in the mean over all windows of a side in which something was due or came (HP's
-    figures 16 and 17). 0 in a silence that is longer than usual. With two levels their mean (HP 7).
-    """
-    levels = {unit_of(row): row for row in read("topologies") if row["max_utility"] is not None}
-    if not levels:
-        return
-    tables = (by_event(read(name)) for name in ("latency", "juice", "activity", "event_throughput"))
-    latency, juices, activity, throughput = tables
-    unthrottled, usual = unthrottled_units(read("runs")), dict[Unit, int]()
-    for key in sorted(throughput, key=lambda key: event_order(key[1])):
-        if (level := levels.get(key[0])) is None:
+def service_levels(read: Reader) -> Iterator[Row]:
+    """Yield what was attained of service levels; none where a part of the time is not known."""
+    for row in read("attainment"):
+        if row["unknown"]:
             continue
-        served = served_windows(activity[key], throughput[key], key[0] in unthrottled)
-        before, after = ({s: came for s, came in served.items() if (s < 0) == early} for early in (True, False))
-        if key[0] not in usual:  # of its first event; half of a run's begin, for a start has silences of its own
-            silences = _silences([*before.values()][len(before) // 2 :])
-            usual[key[0]] = max(silences, default=median_low([0, *_silences([*after.values()])]))
-        shares: list[dict[float, float | None]] = []
-        if (limit_ms := level["latency_ms"]) is not None:
-            shares.append({row["window_s"]: latency_share(limit_ms, row["mean_ms"]) for row in latency[key]})
-        if (least := level["juice"]) is not None:
-            values = {row["window_s"]: row["juice"] for row in juices[key]}
-            shares.append({s: None if value is None else juice_share(least, value) for s, value in values.items()})
-        for side, windows in (("before", before), ("after", after)):
-            means = [_mean_share(windows, each, usual[key[0]]) for each in shares]
-            if means and None not in means:
-                yield from _metric_rows(key, {f"utility_{side}": level["max_utility"] * fmean(m or 0.0 for m in means)})
+        if row["phase"] == "before":
+            yield from _metric_rows(row, {"utility_before": row["utility"]})
+            continue
+        numbers = {"utility_after": row["utility"], "met_percent_after": _percent(row["met"])}
+        numbers |= {f"{name}_percent_after": _percent(row[name]) for name in ATTAINED}
+        times = {"time_to_max_utility_s": row["time_to_max_s"], "settling_s": row["settling_s"]}
+        censored = [name for name, is_open in (("time_to_max_utility_s", row["time_to_max_s"] is None),
+                                               ("settling_s", row["restless"])) if is_open]  # fmt: skip
+        numbers |= times | dict.fromkeys(censored, row["watched_s"])
+        yield from _metric_rows(row, numbers | {"overshoot_percent_after": _percent(row["overshoot"])}, censored)
 
 
-def _silences(served: Sequence[bool]) -> list[int]:
-    """Return how many windows are without a tuple between each two that have one; 0 between neighbours."""
-    return [successor - place - 1 for place, successor in pairwise(i for i, flag in enumerate(served) if flag)]
-
-
-def _mean_share(served: Mapping[float, bool], shares: Mapping[float, float | None], usual: int) -> float | None:
-    """Return the mean over windows; those of a usual silence have the share of the one before it. None if none of the
-    windows with a tuple has a share, or one is unknown."""
-    by_start = {start: share for start, flag in served.items() if flag and (share := shares.get(start)) is not None}
-    if (any(served.values()) and not by_start) or any(shares.get(start, 0.0) is None for start in served):
-        return None
-    last, values = next(iter(by_start.values()), None), list[float]()
-    for flag, stretch in groupby(served, key=served.__getitem__):
-        starts = [*stretch]
-        if flag:
-            values += [by_start[start] for start in starts if start in by_start]
-            last = values[-1] if values else last
-        elif len(starts) > usual:
-            values += [0.0] * len(starts)
-        elif last is not None:
-            values += [last] * len(starts)
-    return _mean(values)
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100.0 * share

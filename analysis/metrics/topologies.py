@@ -252,22 +252,18 @@ def downtimes_of_clusters(axes: Iterable[Row], silences: Iterable[Row], units: U
     return rows
 
 
-def sums_of_clusters(
-    measurements: Sequence[Row], spans: Iterable[Row], levels: Iterable[Row], units: Units
-) -> list[Row]:
+def sums_of_clusters(measurements: Sequence[Row], spans: Iterable[Row], units: Units) -> list[Row]:
     """Return measurements of the clusters that are sums of their topologies': of each that was there on that side of
-    the event, for utility of each with a service level. None if one was not measured; but a topology without lines on a
-    side that executed nothing has lost nothing there."""
+    the event. None if one was not measured; but a topology without lines on a side that executed nothing has lost
+    nothing there."""
     values = {(unit_of(row), row["event_id"], row["metric"]): row for row in measurements}
     nothing = {"value": 0.0, "steady": None}
-    asked = {unit_of(row) for row in levels if row["max_utility"] is not None}
     rows = []
     for span in (span for span in spans if unit_of(span) in units.clusters):
         for metric in (each.name for each in METRICS.values() if each.is_sum):
             side = metric.split("_")[1]
             ends = (span["first_s"], span["zero_s"]) if side == "before" else (span["zero_s"], span["last_s"])
-            here = [unit for unit in units.there(unit_of(span), *ends)
-                    if unit in asked or not metric.startswith("utility_")]  # fmt: skip
+            here = units.there(unit_of(span), *ends)
             parts = [values.get((unit, span["event_id"], metric)) for unit in here]
             if metric.startswith("lost_"):
                 rates = [values.get((unit, span["event_id"], f"throughput_{side}")) for unit in here]

@@ -61,9 +61,14 @@ def write(
     for table, of_side in LATENCY_TABLES.items():
         write_table(root, table, [row for name, side in sides.items() for row in of_side(name, side)])
     write_table(root, "scale_events", [
-        {"run_id": f"{name}-r1", "event_id": f"e{n}", "kind": kind, "zero_s": 100.0 * n, "joined": ["m3"],
+        {"run_id": f"{name}-r{block}", "event_id": f"e{n}", "kind": kind, "zero_s": 100.0 * n, "joined": ["m3"],
          "released": []}
-        for name in sides for n, kind in enumerate(events, start=1)
+        for name, side in sides.items() for block in range(1, _count(side) + 1)
+        for n, kind in enumerate(events, start=1)
+    ])  # fmt: skip
+    write_table(root, "zeros", [
+        {"run_id": f"{name}-r{block}", "zero_s": 100.0}
+        for name, side in sides.items() for block in range(1, _count(side) + 1)
     ])  # fmt: skip
     write_table(root, "machines", [
         {"run_id": f"{name}-r1", "machine": "m1", "type": "type_1", "cores": side.cores, "memory_mb": 512.0,
@@ -150,6 +155,15 @@ def _latency(name: str, side: SideOf) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _service(name: str, side: SideOf) -> list[dict[str, Any]]:
+    """Of a level of 60 ms that is worth 35."""
+    return [
+        {"run_id": row["run_id"], "window_s": row["window_s"], "utility": 35.0 * min(1.0, 60.0 / row["mean_ms"]),
+         "reported": True}
+        for row in _latency(name, side) if row["window_s"] < side.watched_s - 10
+    ]  # fmt: skip
+
+
 def _throughput(name: str, side: SideOf) -> list[dict[str, Any]]:
     rates = {"total": 100.0, "due": 100.0, "spouts": 100.0 * (1 - side.untimed.get("never_emitted", 0.0))}
     return [
@@ -191,7 +205,7 @@ def _emissions(name: str, side: SideOf) -> list[dict[str, Any]]:
 
 LATENCY_TABLES = {
     "latency": _latency, "event_throughput": _throughput, "activity": _activity, "losses": _losses,
-    "emissions": _emissions,
+    "emissions": _emissions, "service": _service,
 }  # fmt: skip
 
 
