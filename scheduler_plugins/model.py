@@ -18,6 +18,7 @@ STORM_SCHEDULERS = ("default", "even", "resource_aware", "isolation")
 FOREIGN = "foreign"  # a foreign scheduler, named by its class
 LONGEST_WAIT_S = 600  # of a rebalance
 SHORTEST_ROUND_S, LONGEST_ROUND_S = 2.0, 3600.0  # between two decisions of a policy that acts by itself
+ActionKind = Literal["reconfigure", "reduce", "revert", "move", "acquire", "release"]
 Memory = Mapping[str, Any]
 """JSON data that travels in and out, so that a decision log replays.
 
@@ -225,6 +226,7 @@ class Decision:
     scheduler_class: str | None = None  # of FOREIGN
     wait_s: int = 0  # that Storm waits with the topology deactivated before it carries the change out
     rest_s: float = 0.0  # time in which the policy does not want to act by itself again
+    kind: ActionKind | None = None  # of action, for the record; None: the one that its changes show
 
     def changes(self) -> bool:
         machine_changes = self.release or self.rebalance or self.acquire
@@ -232,6 +234,24 @@ class Decision:
 
 
 Policy = Callable[[Observation, Memory], Decision]
+
+
+def action_kind(decision: Decision, observation: Observation) -> ActionKind | None:
+    """Return the kind of a decision: the policy's, else `reconfigure` where a component gets more executors, `reduce`
+    where they only get fewer, then `acquire`, `move`, `release`. None: it changes nothing."""
+    if decision.kind is not None or not decision.changes():
+        return decision.kind
+    before = {(topology.topology_id, component.name): len(component.executors)
+              for topology in observation.topologies for component in topology.components}  # fmt: skip
+    changes = [
+        number - before.get((topology, component), 0)
+        for topology, executors in decision.executors.items() for component, number in executors.items()
+    ]  # fmt: skip
+    if any(changes):
+        return "reconfigure" if max(changes) > 0 else "reduce"
+    if decision.acquire:
+        return "acquire"
+    return "move" if any(decision.placement.values()) or decision.rebalance else "release"
 
 
 def executor_ranges(tasks: tuple[int, ...], executors: int) -> tuple[tuple[int, int], ...]:

@@ -52,8 +52,10 @@ LINES = {
         "request struct<topologies array<struct<id string, name string, "
         "components array<struct<name string, kind string, tasks array<int>, executors array<array<int>>>>, "
         "placement map<string, string>, rebalancing boolean>>>, "
-        # `decision` contains the id and the policy in logs of others; in ours they are beside it.
-        "decision struct<decision_id string, policy string, reason string>"
+        "observation struct<may_act boolean>, "
+        # `decision` contains the id and the policy in logs of others; in ours they are beside it. A slot map is a text.
+        "decision struct<decision_id string, policy string, reason string, kind string, "
+        "executors map<string, map<string, int>>, placement map<string, string>, rebalance array<string>>"
     ),
 }
 REQUIRED = {
@@ -272,14 +274,42 @@ def decisions(lines: DataFrame) -> DataFrame:
     """Return rounds with a decision, without decisions whose answer did not reach Nimbus."""
     columns = [f.coalesce(name, f"decision.{name}").alias(name) for name in ("decision_id", "policy")]
     decision_rows = lines.select(
-        "run_id", f.col("t").alias("t_s"), *columns, f.col("decision.reason").alias("reason"), "duration_ms"
+        "run_id", f.col("t").alias("t_s"), *columns, f.col("decision.kind").alias("kind"),
+        f.col("decision.reason").alias("reason"), "duration_ms",
+    )  # fmt: skip
+    return _carried_out(decision_rows, lines).select(
+        "run_id", "t_s", "decision_id", "policy", "kind", "reason", "duration_ms"
     )
+
+
+def _carried_out(rows: DataFrame, lines: DataFrame) -> DataFrame:
     withdrawn = lines.select("run_id", f.col("withdrawn").alias("decision_id"))
-    return (
-        decision_rows.where(f.col("decision_id").isNotNull())
-        .join(withdrawn, ["run_id", "decision_id"], how="left_anti")
-        .select("run_id", "t_s", "decision_id", "policy", "reason", "duration_ms")
-    )
+    return rows.where(f.col("decision_id").isNotNull()).join(withdrawn, ["run_id", "decision_id"], how="left_anti")
+
+
+def changes(lines: DataFrame) -> DataFrame:
+    """Return one row a decision, topology that it changes or moves and that was placed before, and component."""
+    decided = lines.select("run_id", f.coalesce("decision_id", "decision.decision_id").alias("decision_id"), "decision",
+                           f.explode("request.topologies").alias("topology"))  # fmt: skip
+    topology = f.col("topology.id")
+    executors = f.try_element_at("decision.executors", topology)
+    placed = f.length(f.try_element_at("decision.placement", topology)) > len("{}")
+    parts = (f.size(executors) > 0, placed, f.array_contains("decision.rebalance", topology))
+    is_changed = reduce(or_, (f.coalesce(part, f.lit(False)) for part in parts))
+    component = f.col("component")
+    before = f.size(component["executors"])
+    return _carried_out(decided, lines).where(is_changed & (f.size("topology.placement") > 0)).select(
+        "run_id", "decision_id", topology.alias("topology"), executors.alias("executors"),
+        f.explode("topology.components").alias("component"),
+    ).where(f.coalesce(component["kind"], f.lit("")) != "system").select(
+        "run_id", "decision_id", "topology", component["name"].alias("component"), before.alias("executors_before"),
+        f.coalesce(f.try_element_at("executors", component["name"]), before).alias("executors_after"),
+    )  # fmt: skip
+
+
+def rounds(lines: DataFrame) -> DataFrame:
+    may_act = f.coalesce("observation.may_act", f.lit(False)).alias("may_act")
+    return lines.select("run_id", f.col("t").alias("t_s"), may_act)
 
 
 def placements(lines: DataFrame) -> DataFrame:
@@ -304,7 +334,8 @@ def placements(lines: DataFrame) -> DataFrame:
 
 # Kind of line -> the tables that are made of its stage, named like the functions.
 STAGED = {
-    "machine": (machine_samples, network_samples), "event": (events,), "decision": (decisions, placements),
+    "machine": (machine_samples, network_samples), "event": (events,),
+    "decision": (decisions, placements, changes, rounds),
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Spark sums data that grows with the samples. Data bounded by runs x windows is r
 some runs at a time, because its rows depend on their run alone; a few rows a run are read whole.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from analysis import session
 from analysis.ingest import tables
 from analysis.metrics import (
+    actions,
     convergence,
     latency,
     losses,
@@ -40,10 +41,11 @@ from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import LARGE_TABLES, TABLES, WORKER_LINES
-from analysis.record.small_tables import EVENT, UNIT, Row, Unit, unit_of
+from analysis.record.small_tables import EVENT, PHASE, UNIT, Row, Unit, unit_of
 
 RUNS_AT_ONCE = 200
 AXIS = (*EVENT, "zero_s", "first_s", "last_s")
+PHASE_SCHEMA = "run_id string, topology string, event_id string, phase string"
 AXIS_SCHEMA = "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double"
 
 
@@ -69,7 +71,7 @@ class TableAccess:
         frame = None if name in LARGE_TABLES else small_tables.few_rows(self.spark, self.paths, name)
         if frame is None:
             frame = tables.read(self.spark, self.paths, name)
-        if name == "placements":
+        if name in ("placements", "changes"):
             return self._of_topologies(frame)
         if name == "machines" or TABLES[name].names_topology:
             return frame
@@ -131,6 +133,7 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
         partial(build_machine_load, access, spans),
         partial(build_latency, access, spans),
         partial(build_service, access, components),
+        partial(build_actions, access, components),
     ])  # fmt: skip
 
     def of_runs(read: Reader) -> dict[str, list[Row]]:
@@ -224,16 +227,17 @@ def build_emissions(at: TableAccess, unseen: DataFrame, components: DataFrame, s
 def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
     """Write `losses`, a row an event, phase and edge."""
 
-    def compute(spans: DataFrame, events: Sequence[Row]) -> list[Row]:
-        counts = losses.counts_on_edges(
-            at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"),
-            lambda samples, counted: in_phases(samples, spans, counted),
-        )  # fmt: skip
-        queues = losses.waiting_at_bounds(at.read("task_samples"), components, spans)
-        lines = losses.longest_lines(at.read("worker_samples"), at.read("task_samples"), components, spans)
-        return losses.loss_rows(collect_rows(counts), collect_rows(queues), events, collect_rows(lines))
+    _write_with_rests(at, "losses", spans, partial(_loss_rows, at, components))
 
-    _write_with_rests(at, "losses", spans, compute)
+
+def _loss_rows(at: TableAccess, components: DataFrame, spans: DataFrame, events: Sequence[Row]) -> list[Row]:
+    counts = losses.counts_on_edges(
+        at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"),
+        lambda samples, counted: in_phases(samples, spans, counted),
+    )  # fmt: skip
+    queues = losses.waiting_at_bounds(at.read("task_samples"), components, spans)
+    lines = losses.longest_lines(at.read("worker_samples"), at.read("task_samples"), components, spans)
+    return losses.loss_rows(collect_rows(counts), collect_rows(queues), events, collect_rows(lines))
 
 
 def _write_with_rests(
@@ -285,6 +289,49 @@ def build_service(at: TableAccess, components: DataFrame) -> None:
         busy.unpersist()
     parts = frame_of(service.part_rows(at.rows("scale_events"), at.rows("zeros")), service.SPANS)
     at.write("attainment", service.attainment(windows, parts))
+
+
+def build_actions(at: TableAccess, components: DataFrame) -> None:
+    """Write `actions` (a row an action and component) and `costs` (a row an event and phase), of runs in which a policy
+    may act by itself or a topology has a service level."""
+    zeros, events = at.rows("zeros"), at.rows("scale_events")
+    runs = {row["run_id"] for row in at.rows("topologies") if row["max_utility"] is not None}
+    runs |= {row["run_id"] for row in events if row["kind"] == "hold"}
+    if not runs:
+        small_tables.write(at.paths, "actions", [])
+        small_tables.write(at.paths, "costs", [])
+        return
+    zeros, events = ([row for row in rows if row["run_id"] in runs] for rows in (zeros, events))
+    changes = [row for row in collect_rows(at.read("changes")) if row["run_id"] in runs]
+    decisions = [row for row in at.rows("decisions") if row["run_id"] in runs]
+    found = actions.carried_out(decisions, changes, at.units.events, at.units.of_machines)
+    spans = actions.action_spans(found, events, zeros)
+    frame_of = partial(small_tables.frame_of_rows, at.spark)
+    rows: list[list[Row]] = [[], [], []]
+    if spans:
+        frame = frame_of([tuple(span.values()) for span in spans], scale_events.SPANS)
+        settled = placement.last_placements(at.read("placements"), frame)
+        restarts = placement.restarts(at.read("worker_samples"), frame)
+        rows = [collect_rows(actions.tasks_moved(settled)), collect_rows(actions.workers_restarted(restarts)),
+                _loss_rows(at, components, frame, spans)]  # fmt: skip
+    small_tables.write(at.paths, "actions", actions.action_rows(found, changes, *rows))
+
+    axis_s = {unit_of(row): row["zero_s"] for row in zeros}
+    names = ("begin_s", "end_s")
+    parts = [dict(zip((*PHASE, *names), part, strict=True)) for part in service.part_rows(events, zeros)]
+    parts = [part | {name: part[name] + axis_s[unit_of(part)] for name in names} for part in parts]
+    cluster_of = {unit: cluster for cluster, units in at.units.clusters.items() for unit in units}
+    ends = [(*unit_of(row), row["last_s"], cluster_of.get(unit_of(row), (None, None))[1]) for row in zeros]
+    spent = actions.executor_seconds(
+        at.read("placements"), frame_of(ends, "run_id string, topology string, last_s double, cluster string"),
+        frame_of([tuple(part.values()) for part in parts], f"{PHASE_SCHEMA}, begin_s double, end_s double"),
+    )  # fmt: skip
+    rounds_s: dict[str, list[float]] = defaultdict(list)
+    for row in at.rows("rounds", runs):
+        if row["may_act"]:
+            rounds_s[row["run_id"]].append(row["t_s"])
+    costs = actions.cost_rows(parts, found, rounds_s, collect_rows(spent), at.units.clusters)
+    small_tables.write(at.paths, "costs", costs)
 
 
 def build_latency(at: TableAccess, spans: DataFrame) -> None:

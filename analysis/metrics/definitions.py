@@ -25,7 +25,19 @@ class DifferenceKind(StrEnum):
     DIFFERENCE = "difference"
 
 
-UNITS_OF_COUNTS = ("", "utility", "tuples", "executors", "tasks", "instances", "workers", "machines", "attempts")
+UNITS_OF_COUNTS = (
+    "",
+    "utility",
+    "tuples",
+    "executors",
+    "tasks",
+    "instances",
+    "workers",
+    "machines",
+    "attempts",
+    "rounds",
+    "actions",
+)
 DIGITS = {"tuples/s": 1, "points": 1, "ms": 1, "utility": 1, "MB/s": 3, "× the mean": 2}  # by unit; none for others
 
 
@@ -122,6 +134,9 @@ METRICS = {
         Metric("settling_s", LOWER, DIFFERENCE, "s", "until utility has settled", 20.0, bounded=True),
         Metric("overshoot_percent_after", LOWER, DIFFERENCE, "points", "best minute's attained share over the last's",
                5.0),
+        Metric("rounds_after", NONE, DIFFERENCE, "rounds", "rounds of the policy", 1.0),
+        Metric("actions_after", LOWER, DIFFERENCE, "actions", "actions of the policy", 1.0),
+        Metric("executor_s_after", LOWER, RATIO, "s", "executor-seconds"),
         # Over the seconds that count in a real and a simulated run; in no table.
         *_levels(Metric("latency_mean_ms", NONE, RATIO, "ms", "mean latency")),
         # A machine that works more is neither better nor worse by that alone; the total use is a cost.
@@ -197,6 +212,7 @@ RUN_TABLES = {
     "Service levels": (
         "utility_before", "utility_after", "met_percent_after", "attained_p5_percent_after",
         "attained_p50_percent_after", "attained_mean_percent_after", "time_to_max_utility_s", "settling_s",
+        "actions_after", "executor_s_after",
     ),
     "How long it took": ("decision_ms", "submit_to_loaded_s", "request_to_running_s", "rebalance_s"),
 }  # fmt: skip

@@ -34,7 +34,7 @@ def measurements(read: Reader) -> list[Row]:
     parts = (
         throughput_levels, offered_rates, convergence_times, downtimes, tuple_losses, late_emissions, latencies,
         untimed_shares, machine_loads, network_loads, communication, executor_moves, worker_restarts, machine_changes,
-        running_times, loading_times, service_levels,
+        running_times, loading_times, service_levels, policy_costs,
     )  # fmt: skip
     found = [row for part in parts for row in part(read) if row["value"] is not None]
     steady = {(unit_of(row), row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
@@ -280,6 +280,14 @@ def service_levels(read: Reader) -> Iterator[Row]:
                                                ("settling_s", row["restless"])) if is_open]  # fmt: skip
         numbers |= times | dict.fromkeys(censored, row["watched_s"])
         yield from _metric_rows(row, numbers | {"overshoot_percent_after": _percent(row["overshoot"])}, censored)
+
+
+def policy_costs(read: Reader) -> Iterator[Row]:
+    """Yield rounds, actions and executor-seconds after an event; of the run as a whole from when a policy may act."""
+    for row in read("costs"):
+        if row["phase"] == "after":
+            names = ("rounds", "actions", "executor_s")
+            yield from _metric_rows(row, {f"{name}_after": row[name] for name in names})
 
 
 def _percent(share: float | None) -> float | None:

@@ -25,7 +25,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from scheduler_plugins.model import Component, Decision, Memory, Observation, Topology, WorkerMachine
+from scheduler_plugins.model import ActionKind, Component, Decision, Memory, Observation, Topology, WorkerMachine
 from scheduler_plugins.policies import ds2, initial_placement, scaling
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 from scheduler_plugins.service_level import observed_utility
@@ -34,7 +34,9 @@ Executors = Mapping[str, int]  # component → executors
 Configuration = Mapping[str, Executors]  # topology → component → executors
 MET = 1 - 1e-9  # of the largest utility: what counts as all of it
 REMEMBERED = 5  # best configurations: the next is taken where machines of the best are gone
-RECONFIGURE, REDUCE, REVERT = "reconfigure", "reduce", "revert"
+RECONFIGURE: ActionKind = "reconfigure"
+REDUCE: ActionKind = "reduce"
+REVERT: ActionKind = "revert"
 
 
 @dataclass(frozen=True)
@@ -325,7 +327,7 @@ class _Round:
         self.memory = replace(self.memory, converged=self.utilities, idle_rounds=0)
         return self._keep(why or f"converged at {sum(self.utilities.values()):.4g}")
 
-    def _step(self, kind: str, changes: Configuration, why: str) -> Decision:
+    def _step(self, kind: ActionKind, changes: Configuration, why: str) -> Decision:
         """Return the decision of a step, and remember what it leaves."""
         best = self.memory.best
         if not self.memory.down.keys() - self.utilities.keys():
@@ -339,7 +341,7 @@ class _Round:
         executors = {self.jobs[name].topology_id: changes[name] for name in changes}
         words = "; ".join(f"{name}: {', '.join(_changes(self.jobs[name], changes[name]))}" for name in sorted(changes))
         placement = ds2.placements(self.observation, executors)
-        return replace(self._keep(f"{kind}: {words} ({why})"), executors=executors, placement=placement)
+        return replace(self._keep(f"{kind}: {words} ({why})"), executors=executors, placement=placement, kind=kind)
 
     def _keep(self, reason: str) -> Decision:
         return Decision(memory=asdict(self.memory), reason=reason)

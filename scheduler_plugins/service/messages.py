@@ -22,6 +22,7 @@ from scheduler_plugins.model import (
     Slot,
     Topology,
     WorkerMachine,
+    action_kind,
 )
 from scheduler_plugins.service.run_snapshot import oldest
 from scheduler_plugins.service.samples import MachineSamples, Samples, TaskSums, WindowCounts
@@ -320,7 +321,7 @@ def log_line(
         "policy": answer.policy,
         "request": request_json(request),
         "observation": to_json(observation),
-        "decision": to_json(replace(decision, memory={})),
+        "decision": to_json(replace(decision, memory={}, kind=action_kind(decision, observation))),
     }
     if logged is None or memory != logged:
         body["memory"] = memory

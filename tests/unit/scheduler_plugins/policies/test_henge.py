@@ -106,7 +106,8 @@ class Cluster:
 
 
 def kind(decision: Decision) -> str:
-    return decision.reason.partition(":")[0] if decision.executors else ""
+    assert (decision.kind or "") == (decision.reason.partition(":")[0] if decision.executors else "")
+    return decision.kind or ""
 
 
 def test_executors_that_the_authors_gave_out() -> None:
