@@ -29,7 +29,10 @@ IMPOSSIBLE = "a column is missing or uneven, or a number cannot be"
 # Kinds of lines that are parsed into a stage first, from which several tables are made.
 STAGE_COLUMNS = f"run_id string, file string, {DAMAGED_COLUMN} string"
 # Depth of the files of a kind of line below their run's folder.
-DEPTH = {"worker": 1, "machine": 1, "event": 0, "decision": 0}
+DEPTH = {"worker": 1, "machine": 1, "reading": 1, "event": 0, "decision": 0}
+READING_COLUMNS = (
+    "dt_s", "juice", "average", "latency_ms", "p99_ms", "utility", "max_utility", "emitted", "executed"
+)  # fmt: skip
 ATTEMPT = r"\.attempt-\d+$"  # in a bucket an incomplete run is among the attempts
 # Lists of sinks in a worker's line, equally long, and their least and greatest entries; any other entry is damage.
 RANGES = {"buckets": (-2048, 2047), "counts": (0, 2**53)}
@@ -41,6 +44,10 @@ LINES = {
         "v int, t double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double, throttled_ms double, "
         "steal_percent double, runnable double, memory_bytes bigint, memory_limit_bytes bigint, "
         "interfaces struct<name array<string>, rx_bytes array<bigint>, tx_bytes array<bigint>>"
+    ),
+    "reading": (
+        "t double, dt_s double, topology string, juice double, average double, latency_ms double, p99_ms double, "
+        "utility double, max_utility double, emitted bigint, executed bigint"
     ),
     "event": (
         "t double, kind string, phase string, steady boolean, reason string, machines array<string>, event_id string, "
@@ -60,7 +67,7 @@ LINES = {
 }
 REQUIRED = {
     "worker": ("t", "dt_s", "machine", "port", "pid", "seq"), "machine": ("t", "dt_s", "machine"),
-    "event": ("t", "kind"), "decision": ("t",),
+    "event": ("t", "kind"), "decision": ("t",), "reading": ("t", "topology"),
 }  # fmt: skip
 # Groups of parallel columns in a line -> their fields.
 PARALLEL = {
@@ -82,6 +89,7 @@ def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
         partial(_write_from_stage, spark, paths, "decision", paths.raw_files("decisions.jsonl")),
         partial(_write_from_stage, spark, paths, "machine", folders_of(paths.raw_files("machines"))),
         partial(_write_from_stage, spark, paths, "event", paths.raw_files("events.jsonl")),
+        partial(_write_readings, spark, paths),
     ])  # fmt: skip
     write(damaged_lines(spark, paths), paths, "damaged")
     for stage in map(_stage_name, STAGED):
@@ -151,6 +159,14 @@ def _write_from_stage(spark: SparkSession, paths: SeriesPaths, kind: str, files:
     stage = spark.read.schema(lines.schema).parquet(target)  # a declared schema saves the job that infers one
     for transform in STAGED[kind]:
         write(transform(_intact(stage)), paths, transform.__name__)
+
+
+def _write_readings(spark: SparkSession, paths: SeriesPaths) -> None:
+    """Write the readings of other people's logs; ours have none, so that Spark need not look for them."""
+    if files := paths.raw_files("readings"):
+        _write_from_stage(spark, paths, "reading", folders_of(files))
+    else:
+        small_tables.write(paths, "readings", [])
 
 
 def read_lines(spark: SparkSession, kind: str, files: Sequence[Path | str]) -> DataFrame:
@@ -263,6 +279,10 @@ def network_samples(lines: DataFrame) -> DataFrame:
     return entries.select("run_id", "t_s", "dt_s", "machine", "interface", *bytes_)
 
 
+def readings(lines: DataFrame) -> DataFrame:
+    return lines.select("run_id", "topology", f.col("t").alias("t_s"), *READING_COLUMNS)
+
+
 def events(lines: DataFrame) -> DataFrame:
     return lines.select(
         "run_id", f.col("t").alias("t_s"), "kind", "phase", "steady", "reason", "machines", "event_id", "event",
@@ -309,7 +329,7 @@ def changes(lines: DataFrame) -> DataFrame:
 
 def rounds(lines: DataFrame) -> DataFrame:
     may_act = f.coalesce("observation.may_act", f.lit(False)).alias("may_act")
-    return lines.select("run_id", f.col("t").alias("t_s"), may_act)
+    return lines.where(f.col("observation").isNotNull()).select("run_id", f.col("t").alias("t_s"), may_act)
 
 
 def placements(lines: DataFrame) -> DataFrame:
@@ -334,7 +354,7 @@ def placements(lines: DataFrame) -> DataFrame:
 
 # Kind of line -> the tables that are made of its stage, named like the functions.
 STAGED = {
-    "machine": (machine_samples, network_samples), "event": (events,),
+    "machine": (machine_samples, network_samples), "event": (events,), "reading": (readings,),
     "decision": (decisions, placements, changes, rounds),
 }  # fmt: skip
 
@@ -345,7 +365,7 @@ def damaged_lines(spark: SparkSession, paths: SeriesPaths) -> DataFrame:
     is_intact = f.col(DAMAGED_COLUMN).isNull()
     last = f.max(f.when(is_intact & f.endswith("file", f.lit(worker_files.SUFFIX)), f.col("seq")))
     kinds = [("worker", read(spark, paths, WORKER_LINES.name), last + 1 - f.count(f.when(is_intact, f.lit(1))))]
-    for kind in STAGED:
+    for kind in STAGED if paths.raw_files("readings") else [kind for kind in STAGED if kind != "reading"]:
         stage = spark.read.schema(STAGE_COLUMNS).parquet(paths.spark_table(_stage_name(kind)))
         kinds.append((kind, stage, f.lit(None)))
     return reduce(DataFrame.unionByName, (_count_damaged(*each) for each in kinds))

@@ -5,7 +5,7 @@ An action is a decision that Storm carried out, about topologies that were place
 its decision to the next action or event of the topology it is measured like an event of the plan.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -151,8 +151,8 @@ def cost_rows(
     parts: Iterable[Row], actions: Iterable[Row], rounds_s: Mapping[str, Iterable[float]], executors: Iterable[Row],
     clusters: Mapping[Unit, Iterable[Unit]],
 ) -> list[Row]:  # fmt: skip
-    """Return rows of the table `costs`. `rounds_s`: by run when a policy might act by itself. An action about several
-    topologies is one of the cluster."""
+    """Return rows of the table `costs`. `rounds_s`: by run when a policy might act by itself; none of runs without a
+    log of rounds. An action about several topologies is one of the cluster."""
     times: dict[Unit, dict[str, float]] = defaultdict(dict)
     cluster_of = {member: cluster for cluster, members in clusters.items() for member in members}
     for action in actions:
@@ -162,13 +162,11 @@ def cost_rows(
     spent = {tuple(row[name] for name in PHASE): row["executor_s"] for row in executors}
     rows = []
     for part in parts:
-        inside = Counter[str]()
-        for name, instants in (
-            ("rounds", rounds_s.get(part["run_id"], ())),
-            ("actions", times[unit_of(part)].values()),
-        ):
-            inside[name] = sum(part["begin_s"] <= t < part["end_s"] for t in instants)
+        rounds, decided = rounds_s.get(part["run_id"]), times[unit_of(part)].values()
+        numbers = {
+            name: None if instants is None else sum(part["begin_s"] <= t < part["end_s"] for t in instants)
+            for name, instants in (("rounds", rounds), ("actions", decided))
+        }
         key = tuple(part[name] for name in PHASE)
-        rows.append({**{name: part[name] for name in PHASE}, "rounds": inside["rounds"], "actions": inside["actions"],
-                     "executor_s": spent.get(key)})  # fmt: skip
+        rows.append({**{name: part[name] for name in PHASE}, **numbers, "executor_s": spent.get(key)})  # fmt: skip
     return rows

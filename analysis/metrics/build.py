@@ -147,7 +147,9 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
 def build_events(at: TableAccess) -> None:
     """Write `zeros`, the time axis of every run (a row a run), and `scale_events`, its events on it (a row a run and
     event). Here and below that is a row a topology of a run, and one of the cluster (`topologies`)."""
-    observed = throughput.observation_times(at.read("worker_samples"), at.read("machine_samples"))
+    readings = at.read("readings").select(*UNIT, "t_s", f.coalesce("dt_s", f.lit(0.0)).alias("dt_s"))
+    workers = at.read("worker_samples").select(*UNIT, "t_s", "dt_s").unionByName(readings)
+    observed = throughput.observation_times(workers, at.read("machine_samples"))
     events, spans_s = at.rows("events"), at.units.spans_s
     bounds = topologies.since_submission(collect_rows(observed), events, at.units)
     zeros = topologies.on_one_axis(throughput.zeros(events, topologies.with_clusters(bounds, at.units), spans_s))
@@ -255,20 +257,19 @@ def _write_with_rests(
 def build_service(at: TableAccess, components: DataFrame) -> None:
     """Write `service` (a row a topology with a service level, or cluster, and window of the run's axis) and from it
     `attainment` (an event and phase)."""
+    logged = {unit_of(row) for row in collect_rows(at.read("readings").select(*UNIT).distinct())}
     levels = service.level_rows(at.rows("topologies"), service.unthrottled_units(at.rows("runs")))
-    if not levels:
+    if not levels and not logged:
         small_tables.write(at.paths, "service", [])
         small_tables.write(at.paths, "attainment", [])
         return
     frame_of = partial(small_tables.frame_of_rows, at.spark)
-    units = {(run, topology) for run, topology, *_ in levels}
     several = _units_of_several_events(at.rows, at.units)
-    axes = frame_of(
-        [tuple(axis.values()) for axis in _axes(at.rows, at.units)
-         if unit_of(axis) in units and (axis["event_id"] == WHOLE_RUN or unit_of(axis) not in several)],
-        AXIS_SCHEMA,
-    )  # fmt: skip
-    level_frame = frame_of(levels, service.LEVELS)
+    whole = [axis for axis in _axes(at.rows, at.units)
+             if axis["event_id"] == WHOLE_RUN or unit_of(axis) not in several]  # fmt: skip
+    ours = {(run, topology) for run, topology, *_ in levels} - logged
+    axes = frame_of([tuple(axis.values()) for axis in whole if unit_of(axis) in ours], AXIS_SCHEMA)
+    level_frame = frame_of([row for row in levels if row[:2] in ours], service.LEVELS)
     inputs = service.source_inputs(at.read("activity"), axes)
     busy = service.busy_windows(at.read("throughput"), inputs, level_frame).persist()
     of_juice = level_frame.where(f.col("least_juice").isNotNull())
@@ -280,9 +281,14 @@ def build_service(at: TableAccess, components: DataFrame) -> None:
     edges = frame_of(service.edges_in_order(at.rows("edges")), service.EDGES)
     juices = service.juices(served, counts, inputs, edges, level_frame)
     latencies = latency.windows(at.read("sink_samples"), axes, _clocks(at))
-    jobs = service.service(busy, latencies, juices, level_frame).persist()
+    jobs = service.service(busy, latencies, juices, level_frame)
+    if logged:
+        axes = frame_of([tuple(axis.values()) for axis in whole if unit_of(axis) in logged], AXIS_SCHEMA)
+        level_frame = frame_of([row for row in levels if row[:2] in logged], service.LEVELS)
+        jobs = jobs.unionByName(service.of_readings(at.read("readings"), axes, level_frame))
+    jobs = jobs.persist()
     try:
-        clusters = service.of_clusters(jobs, busy, at.read("throughput"))
+        clusters = service.of_clusters(jobs, busy, at.read("throughput"), {run for run, _ in logged})
         windows = at.write("service", jobs.unionByName(clusters))
     finally:
         jobs.unpersist()
@@ -297,6 +303,7 @@ def build_actions(at: TableAccess, components: DataFrame) -> None:
     zeros, events = at.rows("zeros"), at.rows("scale_events")
     runs = {row["run_id"] for row in at.rows("topologies") if row["max_utility"] is not None}
     runs |= {row["run_id"] for row in events if row["kind"] == "hold"}
+    runs |= {event["run_id"] for event in at.units.events if event["kind"] == "decision" and event["own"]}
     if not runs:
         small_tables.write(at.paths, "actions", [])
         small_tables.write(at.paths, "costs", [])
@@ -328,8 +335,7 @@ def build_actions(at: TableAccess, components: DataFrame) -> None:
     )  # fmt: skip
     rounds_s: dict[str, list[float]] = defaultdict(list)
     for row in at.rows("rounds", runs):
-        if row["may_act"]:
-            rounds_s[row["run_id"]].append(row["t_s"])
+        rounds_s[row["run_id"]] += [row["t_s"]] if row["may_act"] else []
     costs = actions.cost_rows(parts, found, rounds_s, collect_rows(spent), at.units.clusters)
     small_tables.write(at.paths, "costs", costs)
 

@@ -27,6 +27,7 @@ from barograph.plan.experiment import WHOLE_CLUSTER
 WINDOW = (*UNIT, "window_s")
 MINUTE = 6  # windows
 MET = 1 - 1e-9  # of the largest utility: what counts as all of it
+READING_S = 60.0  # before a reading: what it covers at most
 SETTLED = 0.05  # of the largest utility: the drop at which Henge looks at a converged cluster again (HP 4.3.3)
 PERCENTILES = {"attained_p5": 0.05, "attained_p15": 0.15, "attained_p50": 0.50, "attained_p90": 0.90}
 # The events from which on a policy may act: the time of a run as a whole (`e0`) begins with the first of them.
@@ -279,6 +280,38 @@ def service(busy: DataFrame, latencies: DataFrame, juice: DataFrame, levels: Dat
     )  # fmt: skip
 
 
+def of_readings(readings: DataFrame, axes: DataFrame, levels: DataFrame) -> DataFrame:
+    """Return rows as `service` does, from readings of other people's logs: each covers the windows of whose middle it
+    is the next one, not more than `READING_S` before it. Without a utility in the log it is that of the level.
+
+    Juice is the mean of the readings of the minute up to the end of a window.
+    """
+    begin_s, end_s = f.col("t_s") - f.col("dt_s") - f.col("zero_s"), f.col("t_s") - f.col("zero_s")
+    first, last = (f.floor(each / WINDOW_S + 0.5).cast("bigint") for each in (begin_s, end_s))
+    window = f.explode(f.when(first < last, f.sequence(first, last - 1))).alias("window")
+    minute = Window.partitionBy(*UNIT).orderBy("window_s").rangeBetween(-WINDOW_S * (MINUTE - 1), 0)
+    is_near = f.col("end_s") - f.col("window_s") - WINDOW_S / 2 <= READING_S
+    logged = f.try_divide(f.col("utility"), f.col("most"))
+    computed = attained_share(f.col("latency_ms"), f.col("average"))
+    share = f.when(is_near, f.greatest(f.lit(0.0), f.least(f.lit(1.0), f.coalesce(logged, computed))))
+    most = f.coalesce("most", "max_utility")
+    return (
+        readings.where(f.col("dt_s").isNotNull())
+        .withColumnRenamed("max_utility", "most")
+        .join(f.broadcast(axes.select(*UNIT, "zero_s")), list(UNIT), how="inner")
+        .join(f.broadcast(levels), list(UNIT), how="left")
+        .select("*", end_s.alias("end_s"), window)
+        .withColumn("window_s", (f.col("window") * WINDOW_S).cast("double"))
+        .select(
+            *WINDOW, f.when(is_near, f.col("latency_ms")).alias("latency_ms"),
+            f.lit(None).cast("double").alias("p95_ms"),
+            f.when(is_near, f.avg(f.when(is_near, f.col("juice"))).over(minute)).alias("juice"),
+            (share * most).alias("utility"), share.alias("share"), (share >= MET).alias("met"),
+            is_near.alias("reported"), most.alias("max_utility"),
+        )
+    )  # fmt: skip
+
+
 def _with_silences(windows: DataFrame) -> DataFrame:
     """Return windows with `silence`, the length in windows of the silence around each that is not served, and `usual`:
     the longest silence between two served windows in the last half of the time before the run's first event; without
@@ -304,13 +337,16 @@ def _with_silences(windows: DataFrame) -> DataFrame:
     return stretches.join(f.broadcast(usual), list(UNIT), how="left").withColumn("usual", f.coalesce("usual", f.lit(0)))
 
 
-def of_clusters(service: DataFrame, busy: DataFrame, throughput: DataFrame) -> DataFrame:
+def of_clusters(
+    service: DataFrame, busy: DataFrame, throughput: DataFrame, logged: Collection[str] = ()
+) -> DataFrame:  # fmt: skip
     """Return the rows of runs of several topologies as a whole: sums over the topologies with a level, null where one
-    of them is not known. A window in which one comes or goes has none. `throughput`: of the clusters too."""
+    of them is not known. A window in which one comes or goes has none. `throughput`: of the clusters too; of `logged`
+    runs it says nothing."""
     partly = busy.where(~f.col("complete")).select("run_id", "window_s").distinct()
     windows = throughput.where(
         (f.col("topology") == WHOLE_CLUSTER) & (f.col("scope") == "total") & f.col("complete")
-    ).select("run_id", "window_s", f.col("rate").isNotNull().alias("known"))
+    ).select("run_id", "window_s", (f.col("rate").isNotNull() | f.col("run_id").isin([*logged])).alias("known"))
     utility, most = f.sum("utility"), f.sum("max_utility")
     is_known = f.col("known") & f.col("whole")
     return (

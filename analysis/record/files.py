@@ -54,6 +54,11 @@ class RunPaths:
         return self.root / "machines"
 
     @property
+    def readings(self) -> Path:
+        """Return the folder of readings in other people's logs."""
+        return self.root / "readings"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 

@@ -86,7 +86,7 @@ def report_all(folders: Sequence[Path]) -> int:
 
 def add_read_arguments(read: argparse.ArgumentParser) -> None:
     add = read.add_argument
-    add("format", metavar="FORMAT", help="storm_metrics or stela_statistics (docs/records.md)")
+    add("format", metavar="FORMAT", help="storm_metrics, stela_statistics or henge (docs/records.md)")
     add("files", nargs="+", metavar="FILE", help="the logs, one run or several in each")
     add("--name", required=True, metavar="FAMILY/NAME", help="the experiment that the series is of")
     add("--option", type=key_value, action="append", default=[], metavar="KEY=VALUE", help="of the format")

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis import session
-from analysis.ingest.readers import contract, stela_statistics, storm_metrics
-from analysis.ingest.readers.contract import LogReader
+from analysis.ingest.readers import contract, henge, stela_statistics, storm_metrics
+from analysis.ingest.readers.contract import LogFormat
 from analysis.ingest.readers.series_folder import write_series
 from barograph.errors import ConfigurationError, Say
 from barograph.plan.blocks import stamp
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-READERS: dict[str, LogReader] = {"storm_metrics": storm_metrics.READER, "stela_statistics": stela_statistics.READER}
+READERS: dict[str, LogFormat] = {
+    "storm_metrics": storm_metrics.READER, "stela_statistics": stela_statistics.READER, "henge": henge.READER,
+}  # fmt: skip
 
 
 def read(
@@ -51,7 +53,7 @@ def read(
         return write_series(spark_session, format, reader, sources, Path(target) / experiment, stamp(time.time()), say)
 
 
-def reader_of(format: str) -> LogReader:
+def reader_of(format: str) -> LogFormat:
     if format not in READERS:
         raise ConfigurationError(f"format is {format!r}; there are {', '.join(READERS)}")
     return READERS[format]

@@ -19,7 +19,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analysis.record import small_tables
-from barograph.errors import ConfigurationError
+from analysis.record.files import SeriesPaths
+from barograph.errors import ConfigurationError, Say
 
 
 class ReaderOptions(BaseModel):
@@ -52,23 +53,38 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
-class LogReader:
-    """A reader. `pattern` is valid in Python and in Java; its groups become the string columns `groups`, in order.
-
-    `samples`: parsed lines (the groups as strings, `file`) -> frame of `samples.COLUMNS`.
-    `runs`: parsed lines -> the facts of every run; may raise ConfigurationError. `run_of_file`: file -> its first run.
-    """
+class LogFormat:
+    """What every reader has. `pattern` is valid in Python and in Java; its groups become the string columns `groups`,
+    in order."""
 
     pattern: str
     groups: tuple[str, ...]
     example: str
     options: type[ReaderOptions]
+
+
+@dataclass(frozen=True)
+class SeriesReader(LogFormat):
+    """A reader of several topologies, or of more than counts of tuples. `write`: parsed lines, sources, the series, a
+    folder for its stages, what all runs' records have, a function for lines to the user -> the runs that it wrote."""
+
+    write: Callable[[DataFrame, Sequence[LogSource], SeriesPaths, Path, Mapping[str, Any], Say], list[str]]
+
+
+@dataclass(frozen=True)
+class LogReader(LogFormat):
+    """A reader of counts of tuples.
+
+    `samples`: parsed lines (the groups as strings, `file`) -> frame of `samples.COLUMNS`.
+    `runs`: parsed lines -> the facts of every run; may raise ConfigurationError. `run_of_file`: file -> its first run.
+    """
+
     samples: Callable[[DataFrame, Sequence[LogSource]], DataFrame]
     runs: Callable[[DataFrame, Sequence[LogSource]], Mapping[str, RunFacts]]
     run_of_file: Callable[[DataFrame, Sequence[LogSource]], Mapping[str, str]]
 
 
-def source_with_options(reader: LogReader, file: Path, options: Mapping[str, Any]) -> LogSource:
+def source_with_options(reader: LogFormat, file: Path, options: Mapping[str, Any]) -> LogSource:
     """Return a file with its options; ConfigurationError names file, field, value and what is allowed."""
     if not file.is_file():
         raise ConfigurationError(f"{file}: no such file")
@@ -109,7 +125,7 @@ def numbered_lines(file: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.rstrip("\r\n")
 
 
-def check_formats(format: str, sources: Sequence[LogSource], readers: Mapping[str, LogReader]) -> None:
+def check_formats(format: str, sources: Sequence[LogSource], readers: Mapping[str, LogFormat]) -> None:
     """Refuse files that are empty, given twice or of another format, by the beginning of each."""
     if not sources:
         raise ConfigurationError(f"no file was given; give one or more {format} logs")
@@ -120,7 +136,7 @@ def check_formats(format: str, sources: Sequence[LogSource], readers: Mapping[st
         _check_format(format, source.file, readers)
 
 
-def _check_format(format: str, file: Path, readers: Mapping[str, LogReader]) -> None:
+def _check_format(format: str, file: Path, readers: Mapping[str, LogFormat]) -> None:
     try:
         beginning = list(islice(numbered_lines(file), CHECK_LINES))
     except (OSError, EOFError) as error:
@@ -133,12 +149,12 @@ def _check_format(format: str, file: Path, readers: Mapping[str, LogReader]) -> 
         raise _format_error(format, readers[format], file, *beginning[0], advice)
 
 
-def _matches(reader: LogReader, beginning: Sequence[tuple[int, str]]) -> bool:
+def _matches(reader: LogFormat, beginning: Sequence[tuple[int, str]]) -> bool:
     return any(re.search(reader.pattern, line) for _, line in beginning)
 
 
 def _format_error(
-    format: str, reader: LogReader, file: Path, number: int, line: str, advice: str = ""
+    format: str, reader: LogFormat, file: Path, number: int, line: str, advice: str = ""
 ) -> ConfigurationError:
     excerpt = line[:EXCERPT_CHARACTERS]
     return ConfigurationError(
@@ -147,8 +163,8 @@ def _format_error(
 
 
 def read_text(spark: SparkSession, sources: Sequence[LogSource], folder: Path) -> DataFrame:
-    """Return every line that is not blank: `file` (its path) and `line`. Spark reads links in `folder`, because it
-    takes characters of a name for a pattern or a scheme, and leaves some names out."""
+    """Return every line that is not blank: `file` (its path), `place` (ascending in it) and `line`. Spark reads
+    links in `folder`, because it takes characters of a name for a pattern or a scheme, and leaves some names out."""
     folder.mkdir()
     links = [
         f"{number}{source.file.suffix if source.file.suffix == '.gz' else ''}" for number, source in enumerate(sources)
@@ -158,19 +174,25 @@ def read_text(spark: SparkSession, sources: Sequence[LogSource], folder: Path) -
     rows = [(link, str(source.file)) for link, source in zip(links, sources, strict=True)]
     names = small_tables.frame_of_rows(spark, rows, "link string, file string")
     frame = spark.read.schema("value string").text([str(folder / link) for link in links])
-    lines = frame.where(f.trim("value") != "").select(f.col("_metadata.file_name").alias("link"), "value")
-    return lines.join(f.broadcast(names), "link", how="inner").select("file", f.col("value").alias("line"))
+    place = f.monotonically_increasing_id().alias("place")
+    return (
+        frame.select(f.col("_metadata.file_name").alias("link"), place, "value")
+        .where(f.trim("value") != "")
+        .join(f.broadcast(names), "link", how="inner")
+        .select("file", "place", f.col("value").alias("line"))
+    )
 
 
-def parse_lines(text: DataFrame, reader: LogReader) -> DataFrame:
-    """Return `file`, `damaged` (the beginning of a line that does not fit, else null), and a string column a group."""
+def parse_lines(text: DataFrame, reader: LogFormat) -> DataFrame:
+    """Return `file`, `place`, `damaged` (the beginning of a line that does not fit, else null), and a string column a
+    group."""
     pattern = reader.pattern
     columns = [f.regexp_extract("line", pattern, number).alias(group) for number, group in enumerate(reader.groups, 1)]
     fits: Column = f.regexp_like("line", f.lit(pattern))
-    return text.select("file", f.when(~fits, f.col("line")).alias("damaged"), *columns)
+    return text.select("file", "place", f.when(~fits, f.col("line")).alias("damaged"), *columns)
 
 
-def count_lines(parsed: DataFrame, format: str, reader: LogReader) -> dict[str, tuple[int, int]]:
+def count_lines(parsed: DataFrame, format: str, reader: LogFormat) -> dict[str, tuple[int, int]]:
     """Return lines and damaged lines of every file; a file of mostly damaged lines is refused."""
     rows = parsed.groupBy("file").agg(f.count("*").alias("lines"), f.count("damaged").alias("damaged")).collect()
     for row in rows:
@@ -181,6 +203,6 @@ def count_lines(parsed: DataFrame, format: str, reader: LogReader) -> dict[str, 
     return {row.file: (row.lines, row.damaged) for row in rows}
 
 
-def first_mismatch(file: Path, reader: LogReader) -> tuple[int, str]:
+def first_mismatch(file: Path, reader: LogFormat) -> tuple[int, str]:
     """Stream through the file to find the first line that does not fit, for a message."""
     return next((number, line) for number, line in numbered_lines(file) if not re.search(reader.pattern, line))

@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
 from analysis.ingest.readers import contract
-from analysis.ingest.readers.contract import LogReader, LogSource, RunFacts
+from analysis.ingest.readers.contract import LogFormat, LogReader, LogSource, RunFacts, SeriesReader
 from analysis.metrics.throughput import WINDOW_S
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, append_event, experiment_of, write_json_atomic
@@ -137,7 +137,7 @@ class RunSamples:
 
 
 def write_series(
-    spark: SparkSession, format: str, reader: LogReader, sources: Sequence[LogSource], experiment_dir: Path, stamp: str,
+    spark: SparkSession, format: str, reader: LogFormat, sources: Sequence[LogSource], experiment_dir: Path, stamp: str,
     say: Say,
 ) -> Path:  # fmt: skip
     """Read the files into a new series of `experiment_dir`; nothing is left behind if that fails."""
@@ -154,13 +154,41 @@ def write_series(
 
 
 def _write_folder(
-    spark: SparkSession, format: str, reader: LogReader, sources: Sequence[LogSource], paths: SeriesPaths, say: Say
+    spark: SparkSession, format: str, reader: LogFormat, sources: Sequence[LogSource], paths: SeriesPaths, say: Say
 ) -> None:
     staging = paths.root / STAGING
     lines_parsed = _store(
         contract.parse_lines(contract.read_text(spark, sources, staging / "files"), reader), staging / "lines"
     )
     line_counts = contract.count_lines(lines_parsed, format, reader)
+    files = [
+        {"file": source.file.name, "lines": line_counts[str(source.file)][0],
+         "damaged": line_counts[str(source.file)][1]} | source.options.model_dump(mode="json", exclude_none=True)
+        for source in sources
+    ]  # fmt: skip
+    read_lines, damaged_lines = (sum(numbers) for numbers in zip(*line_counts.values(), strict=True))
+    record = {  # the same for all runs of the series
+        "harness_facts": {"read_from": format, "lines_read": read_lines, "lines_damaged": damaged_lines},
+        "spec": {"read": {"format": format, "files": files}},
+    }
+    if isinstance(reader, SeriesReader):
+        runs = reader.write(lines_parsed, sources, paths, staging, record, say)
+    else:
+        assert isinstance(reader, LogReader)
+        runs = _write_samples(lines_parsed, reader, sources, paths, record, say)
+    write_json_atomic(paths.series_json, {
+        "v": 1, "series_id": paths.root.name, "experiment": experiment_of(paths.root), "spec": {"read_from": format},
+        "runs": runs, "opened_s": time.time(), "resumed": False, "git_commit": None, "git_dirty": None,
+    })  # fmt: skip
+    shutil.rmtree(staging)
+
+
+def _write_samples(
+    lines_parsed: DataFrame, reader: LogReader, sources: Sequence[LogSource], paths: SeriesPaths,
+    record: Mapping[str, Any], say: Say,
+) -> list[str]:  # fmt: skip
+    """Write workers' lines and the files about each run; return the runs."""
+    spark, staging = lines_parsed.sparkSession, paths.root / STAGING
     facts = reader.runs(lines_parsed, sources)
     read = _store(reader.samples(lines_parsed, sources), staging / "samples")
     runs = _runs_with_samples(read, facts)
@@ -183,24 +211,10 @@ def _write_folder(
         if target.exists():
             target = target.with_name(f"{worker}.{part.name.split('-')[1]}.jsonl")
         part.rename(target)
-    files = [
-        {"file": source.file.name, "lines": line_counts[str(source.file)][0],
-         "damaged": line_counts[str(source.file)][1]} | source.options.model_dump(mode="json", exclude_none=True)
-        for source in sources
-    ]  # fmt: skip
-    read_lines, damaged_lines = (sum(numbers) for numbers in zip(*line_counts.values(), strict=True))
-    record = {  # the same for all runs of the series
-        "harness_facts": {"read_from": format, "lines_read": read_lines, "lines_damaged": damaged_lines},
-        "spec": {"read": {"format": format, "files": files}},
-    }
     for run in runs.values():
         say(summary(run))
         _write_run(paths, run, record)
-    write_json_atomic(paths.series_json, {
-        "v": 1, "series_id": paths.root.name, "experiment": experiment_of(paths.root), "spec": {"read_from": format},
-        "runs": sorted(runs), "opened_s": time.time(), "resumed": False, "git_commit": None, "git_dirty": None,
-    })  # fmt: skip
-    shutil.rmtree(staging)
+    return sorted(runs)
 
 
 def _store(frame: DataFrame, path: Path) -> DataFrame:
