@@ -151,7 +151,7 @@ HARNESS_FILES = {
     "stop": "a sign between processes", "hold.json": "a sign between processes",
 }  # fmt: skip
 EMPTY_RUN_FILE = ".nothing-was-recorded"
-RAW_FOLDERS = ("workers", "machines", "logs")  # of a run: left out by --without raw
+RAW_FOLDERS = ("workers", "machines", "readings", "logs")  # of a run: left out by --without raw
 # No number is computed from these, so a file with a secret can be left out.
 LOG_FILES = re.compile(r"runs/[^/]+/logs/|harness\.log|progress\.jsonl|changes-[^/]*\.patch")
 HOME_FOLDERS = re.compile(rb"/(?:home|Users)/[\w.-]+/|/root/")

@@ -317,7 +317,7 @@ def changes(lines: DataFrame) -> DataFrame:
     parts = (f.size(executors) > 0, placed, f.array_contains("decision.rebalance", topology))
     is_changed = reduce(or_, (f.coalesce(part, f.lit(False)) for part in parts))
     component = f.col("component")
-    before = f.size(component["executors"])
+    before = f.when(component["executors"].isNotNull(), f.size(component["executors"]))
     return _carried_out(decided, lines).where(is_changed & (f.size("topology.placement") > 0)).select(
         "run_id", "decision_id", topology.alias("topology"), executors.alias("executors"),
         f.explode("topology.components").alias("component"),

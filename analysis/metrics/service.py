@@ -343,10 +343,11 @@ def of_clusters(
     """Return the rows of runs of several topologies as a whole: sums over the topologies with a level, null where one
     of them is not known. A window in which one comes or goes has none. `throughput`: of the clusters too; of `logged`
     runs it says nothing."""
+    is_logged = f.col("run_id").isin([*logged])
     partly = busy.where(~f.col("complete")).select("run_id", "window_s").distinct()
     windows = throughput.where(
-        (f.col("topology") == WHOLE_CLUSTER) & (f.col("scope") == "total") & f.col("complete")
-    ).select("run_id", "window_s", (f.col("rate").isNotNull() | f.col("run_id").isin([*logged])).alias("known"))
+        (f.col("topology") == WHOLE_CLUSTER) & (f.col("scope") == "total") & (f.col("complete") | is_logged)
+    ).select("run_id", "window_s", (f.col("rate").isNotNull() | is_logged).alias("known"))
     utility, most = f.sum("utility"), f.sum("max_utility")
     is_known = f.col("known") & f.col("whole")
     return (

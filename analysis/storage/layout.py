@@ -15,7 +15,7 @@ from analysis.record.schemas import LARGE_TABLES
 POINTER = "tables.json"
 HOLD = "hold.json"
 LOCAL_ONLY = ("machines.json", "stop", "deadline.json", HOLD)
-RAW = ("workers", "machines", "logs")  # of a run: never brought back
+RAW = ("workers", "machines", "readings", "logs")  # of a run: never brought back
 # Files that describe a series and its state, and those for readers.
 ALWAYS = (
     "series.json", "claims.json", "report.json", "comparison.json", "comparison_result.json", "sufficient.json",

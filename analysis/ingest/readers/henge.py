@@ -334,7 +334,7 @@ def _write_run(
         append_event(run, action["t"], "decision", reason=reason, **ids)
         append_event(run, action["t"], "applied", ok=True, **ids)
         components = [
-            {"name": part, "kind": "bolt", "tasks": [], "executors": before and [[0, 0]] * before}
+            {"name": part, "kind": "bolt", "tasks": [], "executors": None if before is None else [[]] * before}
             for part, before in action["before"].items()
         ]
         topology = {"id": action["id"], "name": action["name"], "components": components,

@@ -105,11 +105,11 @@ def of(paths: SeriesPaths, table: str, run: str, topology: str) -> list[dict[str
 def test_readings_are_windows_of_service(series: tuple[SeriesPaths, list[str]]) -> None:
     rows = of(series[0], "service", "mix_1", "line")
     utilities = {row["window_s"]: row["utility"] for row in rows}
-    assert utilities == {10.0 * n: 2.5 if n < 6 else 5.0 for n in range(-1, 15)}, "of the reading at its end"
-    assert {row["window_s"]: row["juice"] for row in rows}[80.0] == pytest.approx((3 * 0.5 + 3 * 1.0) / 6)
+    assert utilities == {10.0 * n: 2.5 if n <= 6 else 5.0 for n in range(16)}, "of the reading at its end"
+    assert {row["window_s"]: row["juice"] for row in rows}[80.0] == pytest.approx((4 * 0.5 + 2 * 1.0) / 6)
     assert {row["latency_ms"] for row in rows} == {None} and {row["met"] for row in rows} == {False, True}
     total = {row["window_s"]: row["utility"] for row in of(series[0], "service", "mix_1", "all")}
-    assert (total[20.0], total[100.0], total[140.0]) == (7.5, 10.0, 9.5)
+    assert (total[20.0], total[100.0], total[150.0]) == (7.5, 10.0, 9.5)
 
 
 @pytest.mark.spark
