@@ -53,7 +53,7 @@ def unthrottled_units(runs: Iterable[Row]) -> frozenset[Unit]:
         spec, changes = json.loads(run["spec"] or "{}"), json.loads(run["topology_changes"] or "{}")
         every = spec.get("topologies") or [spec.get("topology") or {}]
         chosen: Row = next((e for e in every if len(every) == 1 or e.get("name") == run["topology"]), {})
-        parts = [chosen, *([changes] if changes.get("name") in (None, chosen.get("name")) else [])]
+        parts = [chosen, changes.get(chosen.get("name"), {}) if spec.get("topologies") else changes]
         parameters = {name: value for part in parts for name, value in (part.get("parameters") or {}).items()}
         return parameters.get("unthrottled") is True
 
