@@ -293,7 +293,8 @@ def of_readings(readings: DataFrame, axes: DataFrame, levels: DataFrame) -> Data
     is_near = f.col("end_s") - f.col("window_s") - WINDOW_S / 2 <= READING_S
     logged = f.try_divide(f.col("utility"), f.col("most"))
     computed = attained_share(f.col("latency_ms"), f.col("average"))
-    share = f.when(is_near, f.greatest(f.lit(0.0), f.least(f.lit(1.0), f.coalesce(logged, computed))))
+    known = f.coalesce(logged, computed)  # Spark's greatest and least leave nulls out
+    share = f.when(is_near & known.isNotNull(), f.greatest(f.lit(0.0), f.least(f.lit(1.0), known)))
     most = f.coalesce("most", "max_utility")
     return (
         readings.where(f.col("dt_s").isNotNull())
