@@ -112,12 +112,13 @@ java: bootstrap  ## Java unit and contract tests
 	@$(declared) mvn -B -q -f topologies/pom.xml verify
 	@$(declared) mvn -B -q -f scheduler_plugins/nimbus_bridge/pom.xml verify
 
-bench: setup  ## ratios side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; how analyses, decisions (Stela, METIS, greedy) and the simulator grow; two hours simulated; LONG=1: 10 GB, 10,000 runs, a million tasks, two days
+bench: setup  ## ratios side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; how analyses, decisions (Stela, METIS, greedy), rounds of the service (Henge) and the simulator grow; two hours simulated; LONG=1: 10 GB, 10,000 runs, a million tasks, two days
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \
 		-Dexec.args="-cp %classpath -Dlog4j2.level=error barograph.topologies.measure.MeasuringCost"
 	@$(BIN)/python -m bench.speed.ingest_bench --mb 100,1000$(if $(LONG),$(comma)10000)
 	@$(BIN)/python -m bench.speed.runs_bench --runs 100,1000$(if $(LONG),$(comma)10000) --cluster
 	@$(BIN)/python -m bench.speed.stela_decision_time
+	@$(BIN)/python -m bench.speed.service_load --sizes 40x20$(if $(LONG),$(comma)400x200)
 	@$(BIN)/python -m bench.simulator.tuple_by_tuple
 	@$(BIN)/python -m bench.simulator.page_load_by_theory
 	@$(BIN)/python -m bench.simulator.star_by_events

@@ -206,7 +206,11 @@ class _Round:
                 until = self.now + self.parameters.blacklist_s
                 self.memory = replace(self.memory, blacklist={**self.memory.blacklist, name: until})
             if has_lost:
-                return self._reduce(before, after) or self._revert(f"utility fell from {before:.4g} to {after:.4g}")
+                why = f"utility fell from {before:.4g} to {after:.4g}"
+                if not _most_overloaded(self.observation.machines):
+                    return self._revert(why)
+                why += ", most machines are overloaded"
+                return self._reduce(why) or self._revert(f"{why} and nothing can be reduced")
             self.memory = replace(self.memory, is_after_reduction=False)
         return self._settled() if step.kind == REVERT else None
 
@@ -265,9 +269,10 @@ class _Round:
         extra = math.ceil(round(congestion * self.parameters.extra, 9))  # 0.39 / 0.3 is above 1.3
         return min(len(component.tasks), number + min(extra, self.parameters.most_extra))
 
-    def _reduce(self, before: float, after: float) -> Decision | None:
-        """Take executors from satisfied topologies, once from each (HP 4.3.2); None where that is not to be done."""
-        if self.memory.is_after_reduction or not _most_overloaded(self.observation.machines):
+    def _reduce(self, why: str) -> Decision | None:
+        """Take executors from satisfied topologies, once from each (HP 4.3.2); None where none has any to give, or no
+        step since the last reduction has kept utility."""
+        if self.memory.is_after_reduction:
             return None
         reduced = {
             name: executors for name, each in self.jobs.items()
@@ -279,9 +284,7 @@ class _Round:
             return None
         reduced_jobs = [*self.memory.reduced, *reduced]
         self.memory = replace(self.memory, reduced=reduced_jobs, is_after_reduction=True)
-        return self._step(
-            REDUCE, reduced, f"utility fell from {before:.4g} to {after:.4g}, most machines are overloaded"
-        )
+        return self._step(REDUCE, reduced, why)
 
     def _can_shrink(self, component: Component) -> bool:
         is_idle = component.capacity is not None and component.capacity <= self.parameters.capacity
