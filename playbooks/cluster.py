@@ -47,6 +47,7 @@ JARS = "/opt/barograph/jars"
 LIBRARIES = "libraries"  # for the policy service, below /opt/barograph
 TOKEN_NAME, HARNESS_TOKEN_NAME = "token", "harness_token"  # for the machines and the harness; for the harness alone
 CERTIFICATE_NAME, KEY_NAME = "service.crt", "service.key"  # for the policy service, where it speaks TLS
+REDIS_NAME = "redis"
 CERTIFICATE_LIFE = timedelta(days=400)
 
 
@@ -124,6 +125,17 @@ def token(directory: Path, name: str = TOKEN_NAME) -> str:
             f"{file} is empty, and an empty token lets everybody in; remove the file and start again"
         )
     return text
+
+
+def renew_redis_password(directory: Path) -> None:
+    """Draw a password for Redis, as its own line of configuration; from the next deploy on the cluster has Redis."""
+    _write_secret(directory / REDIS_NAME, f"requirepass {secrets.token_urlsafe(32)}\n".encode())
+
+
+def _redis_file(directory: Path) -> str:
+    """Return the path of the password; empty where the cluster has no Redis."""
+    file = directory / REDIS_NAME
+    return str(file.absolute()) if file.exists() else ""
 
 
 def _write_secret(file: Path, content: bytes) -> None:
@@ -229,6 +241,7 @@ def _role_variables(inventory: Path, directory: Path, storm_home: Path, archive:
         "token_digest": hashlib.sha256(token(directory).encode()).hexdigest(),
         "harness_sha256": hashlib.sha256(token(directory, HARNESS_TOKEN_NAME).encode()).hexdigest(),
         "service_certificate": certificate_file.read_text() if certificate_file.exists() else "",
+        "redis_file": _redis_file(directory),
         "service_key_file": str((directory / KEY_NAME).absolute()),
         "delivery": str(archive.absolute()),
         "delivery_digest": hashlib.sha256(archive.read_bytes()).hexdigest(),
@@ -239,9 +252,11 @@ def reset(inventory: Path, directory: Path, run_id: str) -> PlayResult:
     """Prepare a run: no topology, no worker, the supervisors of `joining` stopped, all others registered with Nimbus.
 
     Sample files and logs are empty. The last run's changes are undone: machines that joined, left, or crashed and
-    answer again.
+    answer again. Redis, where the cluster has it, begins anew, with another password.
     """
-    return play("reset", inventory, {"run_id": run_id}, directory)
+    if _redis_file(directory):
+        renew_redis_password(directory)
+    return play("reset", inventory, {"run_id": run_id, "redis_file": _redis_file(directory)}, directory)
 
 
 def submit(inventory: Path, directory: Path, run_id: str, flux_yaml: Path) -> PlayResult:

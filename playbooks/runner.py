@@ -31,6 +31,8 @@ STORM_TASKS = frozenset({
     "Submit the topology with Flux", "Kill topologies", "Wait until Nimbus has the supervisors",
     "Wait until the policy service answers", "Wait until Nimbus answers",
 })  # fmt: skip
+# Where these fail, or hang, a machine or the network between two does not do its part.
+NETWORK_TASKS = frozenset({"Wait until Redis answers"})
 LOCAL_TASKS = frozenset({"Pack the Storm home"})  # done on this box, whichever machine they are listed under
 # In the environment of everything that a play starts: the folder of its cluster, and the lease, as
 # `inventory.leases.processes` reads it.
@@ -199,7 +201,10 @@ def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> Pla
         return PlayFailed(f"{message}; a variable is missing: give it in cluster.py or the role's defaults")
     if worst.task.startswith("Fetch ") and "No space left on device" in worst.problem:
         return DiskFull(f"{message}; the local disk is full: free some space and collect again")
-    return StormRefused(message) if worst.task.rpartition(" : ")[2] in STORM_TASKS else PlayFailed(message)
+    task = worst.task.rpartition(" : ")[2]
+    if task in NETWORK_TASKS:
+        return PlayFailed(f"{message}; see its log, and whether {worst.host} reaches the master", "infrastructure")
+    return StormRefused(message) if task in STORM_TASKS else PlayFailed(message)
 
 
 def lateness(playbook: str, limit_s: float, begun_s: Mapping[tuple[str, str], float], now_s: float) -> PlayFailed:

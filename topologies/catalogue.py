@@ -32,6 +32,8 @@ Scalar = str | int | float | bool
 
 PARAMETERS = "barograph.parameters"
 WORKERS = "topology.workers"
+STATE = "topology.state.provider"  # names the class that keeps the state of stateful components
+ACKERS = "topology.acker.executors"
 _MOST_NUMBER, _MOST_TASKS, _MOST_WORKERS = 10**12, 1_000_000, 10_000
 
 
@@ -162,6 +164,9 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "quote_skew": (0, 10),
     "contract_skew": (0, 10),
     "window_days": (2, 366),
+    "word_characters": (1, 120),
+    "retention_s": (1, 86_400),
+    "kept_bytes": (0, 10_000_000),
     "surge_days": (2, 1_000_000),
     "day_s": (0.01, 86_400),
 }
@@ -284,7 +289,18 @@ def _override_mapping(name: str, word: str, overrides: Mapping[str, Any]) -> Map
     return value
 
 
-__all__ = ["ComponentSpec", "EdgeSpec", "TopologyError", "TopologySpec", "jar", "names", "read", "read_flux", "render"]
+__all__ = [
+    "ComponentSpec",
+    "EdgeSpec",
+    "TopologyError",
+    "TopologySpec",
+    "has_state",
+    "jar",
+    "names",
+    "read",
+    "read_flux",
+    "render",
+]
 
 _HERE = Path(__file__).parent
 _FLUX = _HERE / "flux"
@@ -325,6 +341,11 @@ def render(
     _shape(name, flux)  # overrides change what it has
     apply_overrides(name, flux, overrides or {})
     topology_of_flux(name, flux, refused=BadOverride)
+    if has_state(flux) and flux["config"].get(ACKERS) == 0:
+        raise BadOverride(
+            f"topology {name}: config: {ACKERS} is 0; allowed are 1 or more, for without acks Storm never restores the"
+            " state of a component that was restarted, and holds its tuples back for ever: leave it out"
+        )
     public_records.check_sources(name, flux)
     flux["name"] = storm_name or flux.get("name", name)
     return yaml_text.dump(flux)
@@ -349,6 +370,11 @@ def jar() -> Path:
     if not path.is_file():
         raise JarMissing(f"{path} is missing; build it with: mvn -q -f {_HERE / 'pom.xml'} -DskipTests package")
     return path
+
+
+def has_state(flux: Mapping[str, Any]) -> bool:
+    """Whether components of this Flux document keep state outside their workers, in Redis."""
+    return STATE in flux["config"]
 
 
 def _template(name: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from topologies.keys import Routes, Stream, TupleKey, routes
 
 PACKAGE = "barograph.topologies"
 BUFFER = "topology.executor.receive.buffer.size"
-ACKERS = "topology.acker.executors"
+ACKERS = catalogue.ACKERS
 PENDING = "topology.max.spout.pending"
 TIMEOUT = "topology.message.timeout.secs"
 TRAFFIC = "barograph.traffic"
@@ -117,8 +117,8 @@ class ComponentWork:
     """`rate_per_s`: offered by a spout component, None of a bolt and of a spout that emits as fast as Storm lets it.
     `ms_per_character`: what a character of a text that comes in costs. `passes`: share of the tuples that are sent on;
     `keeps`, `appends`: share of a text that stays, characters that are added. `tuple_bytes`: of a tuple that it emits;
-    None of a line, which has a text. `shift`: of a spout whose tasks have a key each, how many places further its
-    target is."""
+    None of a line, which has a text. `word_characters`: of a bolt that splits a source's lines into words. `shift`: of
+    a spout whose tasks have a key each, how many places further its target is."""
 
     name: str
     kind: Literal["spout", "bolt"]
@@ -132,6 +132,7 @@ class ComponentWork:
     keeps: float = 1.0
     appends: float = 0.0
     tuple_bytes: float | None = None
+    word_characters: int | None = None
     shift: int | None = None
 
     @property
@@ -141,6 +142,13 @@ class ComponentWork:
     def sent_on(self, lengths: Lengths) -> Lengths:
         """Lengths of what it emits, of those that arrive. TransformBolt rounds half up, as Java does."""
         found: dict[int, float] = {}
+        if size := self.word_characters:
+            words = [(length, share / self.passes) for length, share in lengths.items()]
+            found = {size: math.fsum(share * (length // size) for length, share in words)}
+            for length, share in words:
+                if rest := length % size:
+                    found[rest] = found.get(rest, 0.0) + share
+            return found
         for length, share in lengths.items():
             kept = math.floor(self.keeps * length + 0.5) + round(self.appends)
             found[kept] = found.get(kept, 0.0) + share
@@ -222,7 +230,7 @@ RECORD_BYTES: Mapping[str, float] = {
     "opengov.AwardJoinBolt": ENDS_BYTES + NAME_BYTES + DAY_BYTES + 2 * NUMBER_BYTES,
 }
 KNOWN = (
-    *("SourceSpout", "PassBolt", "SinkBolt", "TransformBolt", "FilterBolt", "AggregateBolt"),
+    *("SourceSpout", "PassBolt", "SinkBolt", "TransformBolt", "FilterBolt", "AggregateBolt", "SplitBolt", "JoinBolt"),
     *("KeySpout", "RelayBolt", "CounterSpout", "CounterBolt", "EndBolt", *RECORD_BYTES),
 )
 
@@ -241,6 +249,11 @@ def component_work(shape: catalogue.ComponentSpec, arguments: Sequence[Any]) -> 
         case "FilterBolt", [cost_model, ms_per_character, passes, _]:
             own = _cost(cost_model, ms_per_character) | {"passes": float(passes)}
         case "AggregateBolt", [cost_model, ms_per_character]:
+            own = _cost(cost_model, ms_per_character) | {"appends": AGGREGATE_CHARACTERS}
+        case "SplitBolt", [cost_model, ms_per_character, int(size)]:
+            words = math.fsum(math.ceil(length / size) * share for length, share in SOURCE_LENGTHS.items())
+            own = _cost(cost_model, ms_per_character) | {"passes": words, "word_characters": size}
+        case "JoinBolt", [cost_model, ms_per_character, _, _]:
             own = _cost(cost_model, ms_per_character) | {"appends": AGGREGATE_CHARACTERS}
         case "KeySpout", [rate_per_s, _, bool(unthrottled), on_restart, int(size), int(shift)]:
             own = _paced(rate_per_s, unthrottled, on_restart) | {"tuple_bytes": keyed_bytes(size), "shift": shift}
@@ -277,8 +290,13 @@ def topology_work(flux: str) -> TopologyWork:
     """Of rendered Flux YAML. Raises UnknownWork for a class that is not ours, or cycles."""
     document = yaml.safe_load(flux)
     shape = catalogue.topology_of_flux(document["name"], document)
-    components = components_of(document, shape)
     config = document["config"]
+    if catalogue.has_state(document):
+        raise UnknownWork(
+            f"topology {shape.name} has state: what a checkpoint costs and what a restore takes is not modelled. Take"
+            " machines (testbed local, ec2, emulab or existing), or on the simulated testbed the topology without state"
+        )
+    components = components_of(document, shape)
     lengths = text_lengths(shape.name, components, shape.edges)
     ackers = config.get(ACKERS)
     return TopologyWork(
@@ -368,5 +386,9 @@ def text_lengths(
             for length, share in lengths.items():
                 mixed[length] = mixed.get(length, 0.0) + share * rate / arriving
         found[each] = mixed if streams else SOURCE_LENGTHS
+        if component.word_characters and any(by_name[source].kind == "bolt" for source in sources[each]):
+            raise UnknownWork(
+                f"component {each}: how many words it makes is known only of lines that a source sends it"
+            )
         rates[each] = (arriving if streams else component.rate_per_s or 1.0) * component.passes
     return found

@@ -127,6 +127,8 @@ class StormCluster:
         home = storm_home(log.info)
         if place_of(self.series.experiment.testbed) == "elsewhere":
             cluster.certificate(self.inventory, self.directory)
+        if has_state(self.series.experiment):
+            cluster.renew_redis_password(self.directory)
         cluster.deploy(self.inventory, self.directory, home, libraries=libraries_folder())
         note_deployment(self.directory, home)
 
@@ -316,6 +318,16 @@ def render_topology(chosen: TopologyChoice, seed: int) -> str:
     if "seed" in catalogue.read(chosen.file).parameters:
         parameters.setdefault("seed", seed)
     return catalogue.render(chosen.file, parameters, chosen.overrides, chosen.name)
+
+
+def has_state(experiment: Experiment) -> bool:
+    """Return whether a topology of any variant keeps state, for which the cluster has Redis."""
+    from topologies import catalogue
+
+    choices = [choice for variant in experiment.variants for choice in experiment.topologies_of(variant)]
+    return any(
+        catalogue.STATE in {*catalogue.settings(each.file), *each.overrides.get("config", ())} for each in choices
+    )
 
 
 def ansible_groups(experiment: Experiment, present: Iterable[str] = ()) -> dict[str, list[str]]:

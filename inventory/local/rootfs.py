@@ -22,7 +22,7 @@ ROOTFS_MB = 1500  # while it is being built; about 630 when trimmed
 JRE = "openjdk-17-jre-headless"
 PACKAGES = (
     JRE, "openssh-server", "supervisor", "python3", "python3-numpy", "iproute2", "iputils-ping", "procps", "sudo",
-    "rsync", "ca-certificates", "nftables",
+    "rsync", "ca-certificates", "nftables", "redis-server",
 )  # fmt: skip
 # Storm and the code that it runs; and the recorders, whose files that code must not write.
 USERS = {"storm": (900, ()), "barograph": (901, ("storm",))}

@@ -4,6 +4,7 @@ bin/run          starts a daemon or a tool on the libraries, with its class data
 lib/             daemons and commands
 lib-worker/      workers
 lib-flux/        Flux, for submission only
+lib-redis/       state in Redis, for the workers of topologies that name it as their class path
 extlib/  extlib-daemon/  cds/   empty here; `complete_home` fills the last two
 foreign/         a scheduler that is not ours, in homes that `derive_home` makes
 log4j2/          cluster.xml, worker.xml
@@ -33,7 +34,7 @@ Log = Callable[[str], None]
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 FILES = HERE / "files"
-LAYOUT = 2  # raise it when this module arranges the same inputs differently
+LAYOUT = 3  # raise it when this module arranges the same inputs differently
 MAVEN_TIMEOUT_S = 900
 REMOVAL_LIMIT_S = 600
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin"
@@ -61,7 +62,7 @@ def assemble_home(cache: Path, log: Log) -> Path:
     with atomic_folder(home) as draft:
         for folder in ("bin", "extlib", "extlib-daemon", "cds", "log4j2", "lib-flux", "supervisor-java/bin"):
             (draft / folder).mkdir(parents=True)
-        for profile in ("lib", "lib-worker"):
+        for profile in ("lib", "lib-worker", "lib-redis"):
             goal = f"{DEPENDENCY_PLUGIN}:3.8.1:copy-dependencies"
             _maven(goal, "-P", profile, "-DincludeScope=runtime", f"-DoutputDirectory={draft / profile}")
         flux = f"org.apache.storm:flux-core:{storm_version()}"

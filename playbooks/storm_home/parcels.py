@@ -21,7 +21,7 @@ from pathlib import Path
 
 from boltons.fileutils import atomic_save
 
-FOLDERS = {"libraries": ("lib", "lib-worker", "lib-flux"), "classes": ("cds",)}
+FOLDERS = {"libraries": ("lib", "lib-worker", "lib-flux", "lib-redis"), "classes": ("cds",)}
 REST_PART = "rest"
 # Jars are compressed already: more effort gains nothing, and costs minutes beside a measurement.
 COMPRESSION = {"libraries": 1, "classes": 6, REST_PART: 6}

@@ -58,7 +58,13 @@ def tls_plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
     return rendered(tmp_path_factory.mktemp("render"), CERTIFICATE)
 
 
-def rendered(folder: Path, certificate: str) -> dict[str, dict[str, Any]]:
+@pytest.fixture(scope="module")
+def redis_plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Where a topology has state."""
+    return rendered(tmp_path_factory.mktemp("render"), "", redis_file="/nowhere/redis")
+
+
+def rendered(folder: Path, certificate: str, redis_file: str = "") -> dict[str, dict[str, Any]]:
     machines = [machine("master", MACHINE_TYPES["master"], 10)]
     machines += [machine(f"m{number}", kind, 10 + number) for number, kind in enumerate(WORKER_TYPES, start=1)]
     workers = [one.name for one in machines[1:]]
@@ -74,6 +80,7 @@ def rendered(folder: Path, certificate: str) -> dict[str, dict[str, Any]]:
             {
                 **digests,
                 "service_certificate": certificate,
+                "redis_file": redis_file,
                 "commands": cluster.commands_by_machine(inventory),
                 "declared": asdict(cluster.declared_resources(inventory)),
             }
@@ -187,11 +194,13 @@ def ports_of(text: str) -> set[int]:
     return {port for ends in ranges for port in range(ends[0], ends[-1] + 1)}
 
 
-def test_each_machine_runs_its_programs(plans: dict[str, dict[str, Any]]) -> None:
+def test_each_machine_runs_its_programs(
+    plans: dict[str, dict[str, Any]], redis_plans: dict[str, dict[str, Any]]
+) -> None:
     started = {name: daemons(plan) for name, plan in plans.items()}
     assert started.pop("master") == ["zookeeper", "policy-service", "nimbus", "probe"]
     assert all(names == ["supervisor", "probe"] for names in started.values())
-    sections = {name.removeprefix("program:") for plan in plans.values() for name in programs(plan).sections()}
+    sections = {name.removeprefix("program:") for plan in redis_plans.values() for name in programs(plan).sections()}
     assert sections == load("machine", "apply").OURS  # what it may start and stop on machines of others
 
 
@@ -225,9 +234,40 @@ def test_only_the_joining_supervisor_waits(plans: dict[str, dict[str, Any]]) -> 
         assert programs(plans[name])["program:supervisor"]["autostart"] == ("false" if name == joining else "true")
 
 
-def test_no_plan_holds_a_secret(plans: dict[str, dict[str, Any]], tls_plans: dict[str, dict[str, Any]]) -> None:
-    paths = [file["path"] for plan in [*plans.values(), *tls_plans.values()] for file in plan["files"]]
-    assert not {"/etc/barograph/token", "/etc/barograph/service.key"} & set(paths)
+def test_no_plan_holds_a_secret(
+    plans: dict[str, dict[str, Any]], tls_plans: dict[str, dict[str, Any]], redis_plans: dict[str, dict[str, Any]]
+) -> None:
+    every_plan = [*plans.values(), *tls_plans.values(), *redis_plans.values()]
+    paths = [file["path"] for plan in every_plan for file in plan["files"]]
+    assert not {"/etc/barograph/token", "/etc/barograph/service.key", "/etc/barograph/redis"} & set(paths)
+
+
+def test_redis_is_only_where_a_topology_has_state(plans: dict[str, dict[str, Any]]) -> None:
+    for plan in plans.values():
+        assert "redis" not in json.dumps(plan)
+        assert 6790 not in ports_of(re.findall(r"tcp dport \{ (.*) \} drop", plan["firewall"])[0])
+
+
+def test_redis_serves_the_cluster_alone_and_forgets(redis_plans: dict[str, dict[str, Any]]) -> None:
+    assert daemons(redis_plans["master"]) == ["zookeeper", "barograph-redis", "policy-service", "nimbus", "probe"]
+    section = programs(redis_plans["master"])["program:barograph-redis"]
+    # It waits for a run's reset, and where it ends the state of the run is lost: it is not started again.
+    assert (section["user"], section["autostart"], section["autorestart"]) == ("storm", "false", "false")
+    assert section["command"].endswith(" run /usr/bin/redis-server /etc/barograph/storm/redis.conf")
+    lines = file_of(redis_plans["master"], "/etc/barograph/storm/redis.conf").splitlines()
+    settings = dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
+    assert settings == {
+        "bind": "198.51.100.10", "port": "6790", "include": "/etc/barograph/redis", "maxmemory": "256mb",
+        "maxmemory-policy": "noeviction", "save": '""', "appendonly": "no", "dir": "/",
+    }  # fmt: skip
+    for name, plan in redis_plans.items():
+        conf = storm_yaml(plan)
+        assert (conf["barograph.redis.address"], conf["barograph.redis.password.file"]) == (
+            "master:6790", "/etc/barograph/redis",
+        )  # fmt: skip
+        (closed,) = re.findall(r"tcp dport \{ (.*) \} drop", plan["firewall"])
+        assert 6790 in ports_of(closed)
+        assert ("barograph-redis" in daemons(plan)) == (name == "master")
 
 
 def test_elsewhere_everybody_speaks_tls_with_the_service(tls_plans: dict[str, dict[str, Any]]) -> None:

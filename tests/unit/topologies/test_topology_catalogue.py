@@ -314,3 +314,25 @@ def test_a_missing_jar_says_how_to_build_it(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "target").mkdir()
     (tmp_path / "target/barograph-topologies.jar").touch()
     assert catalogue.jar().is_file()
+
+
+def test_the_stateful_form_differs_in_what_counts_and_in_storm_s_settings() -> None:
+    plain, stateful = flux("word_count"), flux("word_count_stateful")
+    assert not catalogue.has_state(plain) and catalogue.has_state(stateful)
+    differences = {key: value for key, value in stateful["config"].items() if plain["config"].get(key) != value}
+    assert differences == {
+        "topology.acker.executors": 1,
+        "topology.state.provider": "barograph.topologies.RedisStateProvider",
+        "topology.state.checkpoint.interval.ms": 1000,
+        "topology.classpath": "/opt/barograph/storm/lib-redis/*",
+        "topology.kryo.register": ["java.util.Collections$EmptyMap", "org.apache.storm.spout.CheckPointState$Action"],
+    }
+    (count,) = [bolt for bolt in stateful["bolts"] if bolt["id"] == "count"]
+    assert count["className"] == "barograph.topologies.StatefulAggregateBolt"
+    plain["bolts"][1]["className"] = count["className"]
+    assert all(plain[key] == stateful[key] for key in ("spouts", "bolts", "streams"))
+
+
+def test_state_without_acks_is_refused() -> None:
+    with pytest.raises(BadOverride, match=r"topology\.acker\.executors is 0; .* leave it out"):
+        catalogue.render("word_count_stateful", overrides={"config": {"topology.acker.executors": 0}})

@@ -73,6 +73,37 @@ def test_where_streams_join_their_texts_are_mixed_by_their_rates() -> None:
     assert lengths["join_output"] == pytest.approx((0.8 * by_success + 0.64 * by_failure) / 1.44)
 
 
+def test_lines_are_split_into_words() -> None:
+    """Counted one word at a time, as SplitBolt does it."""
+    sent = work.topology_work(catalogue.render("word_count", {"word_characters": 7}))
+    split, words = sent.component("split"), dict.fromkeys(range(1, 8), 0.0)
+    for length, share in work.SOURCE_LENGTHS.items():
+        for begin in range(0, length, 7):
+            words[min(begin + 7, length) - begin] += share
+    assert split.passes == pytest.approx(sum(words.values()))
+    assert sent.lengths["count"] == pytest.approx({size: n / split.passes for size, n in words.items()})
+    assert work.mean(sent.lengths["output"]) == pytest.approx(40.25 / split.passes + 8)
+
+
+def test_words_of_lines_that_are_no_source_s_are_not_known() -> None:
+    flux = yaml.safe_load(catalogue.render("word_count"))
+    flux["streams"][0]["to"], flux["streams"][1]["from"], flux["streams"][1]["to"] = "count", "count", "split"
+    flux["streams"][2]["from"] = "split"
+    with pytest.raises(UnknownWork, match="component split: how many words"):
+        work.topology_work(yaml.safe_dump(flux))
+
+
+def test_a_join_sends_each_line_on() -> None:
+    sent = work.topology_work(catalogue.render("joins"))
+    assert sent.component("join").passes == 1
+    assert work.mean(sent.lengths["output"]) == pytest.approx(40.25 + 8)
+
+
+def test_state_is_not_modelled_and_refused_with_what_to_do() -> None:
+    with pytest.raises(UnknownWork, match=r"topology word_count_stateful has state: .* Take machines \(testbed local"):
+        work.topology_work(catalogue.render("word_count_stateful"))
+
+
 def test_texts_are_rounded_half_up_as_in_java() -> None:
     """5 × 0.5 is 2.5, which Python rounds to 2 and Java to 3."""
     component = work.ComponentWork("transform", "bolt", 1, 1, keeps=0.5)

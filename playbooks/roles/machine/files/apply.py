@@ -45,7 +45,7 @@ NFT = "/usr/sbin/nft"
 CLOSED = Path("/run/barograph-firewall")  # the rules are loaded since the boot: without it no daemon starts
 BOOT_S = 3.0  # supervisord loads them beside other programs
 OURS = frozenset(
-    {"barograph-firewall", "zookeeper", "nimbus", "policy-service", "supervisor", "probe"}
+    {"barograph-firewall", "zookeeper", "barograph-redis", "nimbus", "policy-service", "supervisor", "probe"}
 )  # of supervisord
 PROCESSES, WORKER = "/opt/barograph/processes", "org.apache.storm.daemon.worker.Worker"
 PROGRAMS = Path("/etc/supervisor/conf.d/barograph.conf")

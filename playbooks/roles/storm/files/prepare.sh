@@ -29,8 +29,15 @@ fi
 if [ -n "$left" ]; then
   export DEBIAN_FRONTEND=noninteractive
   update
+  # Redis' own service would start, here and at each boot: ours is supervisord's, with a configuration of its own.
+  redis_service() {
+    case $left in *redis-server*) [ ! -d /run/systemd/system ] || systemctl --quiet "$1" redis-server ;; esac
+  }
+  redis_service mask
   # shellcheck disable=SC2086 # one word a package
   apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends install $left >/dev/null
+  redis_service unmask
+  redis_service disable
   echo changed
 fi
 # account NAME OPTION…: only one that this made, which its comment says, may run what others wrote; no user can change it.

@@ -15,7 +15,6 @@ public final class AggregateBolt extends CostedBolt {
 
     @Override
     Line work(Line line) {
-        int count = ++seen[line.id()];
-        return new Line(line.text() + String.format("%08x", count), line.id(), count, line.sourceMachine(), line.dueMs());
+        return line.withCount(++seen[line.id()]);
     }
 }

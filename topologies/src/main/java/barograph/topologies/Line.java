@@ -27,4 +27,9 @@ public record Line(String text, int id, int count, String sourceMachine, double 
     Line withText(String other) {
         return new Line(other, id, count, sourceMachine, dueMs);
     }
+
+    /** Appends the count to the text: eight hexadecimal characters. */
+    Line withCount(int other) {
+        return new Line(text + String.format("%08x", other), id, other, sourceMachine, dueMs);
+    }
 }

@@ -108,4 +108,18 @@ class ComponentsTest {
             assertTrue(message.contains("is " + share + "; it must be above 0 and at most 1"), message);
         }
     }
+
+    @Test
+    void aJoinCountsPartnersOfTheOtherSideUntilTheyAreTooOld() {
+        JoinBolt.Retention kept = new JoinBolt.Retention(30);
+        byte[] none = {};
+        assertEquals(0, kept.join("left", 1, none, 0));
+        assertEquals(0, kept.join("left", 1, none, 5), "of its own side");
+        assertEquals(2, kept.join("right", 1, none, 6));
+        assertEquals(0, kept.join("right", 2, none, 6), "of another id");
+        assertEquals(1, kept.join("right", 1, none, 30), "the first one is 30 old, and gone");
+        assertEquals(4, kept.size());
+        assertEquals(1, kept.join("left", 1, none, 59));
+        assertEquals(2, kept.size(), "what came within the last 30, this one too");
+    }
 }

@@ -38,6 +38,7 @@ import org.apache.storm.Config;
 import org.apache.storm.ILocalCluster.ILocalTopology;
 import org.apache.storm.LocalCluster;
 import org.apache.storm.policy.WaitStrategyProgressive;
+import org.apache.storm.spout.CheckPointState;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.tuple.Fields;
 import org.junit.jupiter.api.Test;
@@ -53,6 +54,8 @@ class LocalClusterTest {
     /** So much that waking late hardly changes the ratios. */
     private static final double CHAIN_MS_PER_CHARACTER = 0.75;
     private static final double MEAN_CHARACTERS = 40.25;
+    /** Words of eight characters in a line, with the last, shorter one: 0.7 × 115 / 35 + 0.3 × 840 / 80. */
+    private static final double WORDS_OF_EIGHT = 5.4500;
     /** Share of it that the mean of a few hundred lines has at least. */
     private static final double SHORTEST = 0.85;
     /** Seconds' worth of tuples that may be on their way when a window begins or ends, on a machine that does other things too. */
@@ -278,6 +281,31 @@ class LocalClusterTest {
         double joined = sum(steady, "tasks", "emitted", "join");
         assertTrue(joined > 0 && joined < sum(steady, "tasks", "executed", "join"), "joined: " + joined);
         assertEquals(joined, sum(steady, "sinks", "n", null), RATE * SLACK_S);
+    }
+
+    /** Storm's checkpoints are in none of the numbers; tuples that it holds back until there is state count when they are executed. */
+    @Test
+    void wordsAreCountedInStormsState() throws Exception {
+        TopologyBuilder builder = new TopologyBuilder();
+        builder.setSpout("spout", new SourceSpout(RATE, 1, false, "catch_up"), 1);
+        builder.setBolt("split", new SplitBolt("none", 0, 8), 2).shuffleGrouping("spout");
+        builder.setBolt("count", new StatefulAggregateBolt("none", 0), 2).setNumTasks(4).fieldsGrouping("split", new Fields("id"));
+        builder.setBolt("output", new SinkBolt("none", 0), 1).shuffleGrouping("count");
+        run(builder, RATE, 8, Map.of(Config.TOPOLOGY_KRYO_REGISTER, List.of(CheckPointState.Action.class.getName())));
+        Map<String, List<JsonNode>> lines = lines();
+        List<JsonNode> steady = steady(lines);
+        double emitted = sum(steady, "tasks", "emitted", "spout");
+        double words = sum(steady, "tasks", "emitted", "split") / emitted;
+        assertEquals(WORDS_OF_EIGHT, words, 0.1 * WORDS_OF_EIGHT);
+        List<JsonNode> all = lines.values().stream().flatMap(List::stream).toList();
+        double counted = sum(all, "tasks", "executed", "count");
+        assertEquals(counted, sum(all, "tasks", "emitted", "count"), WHILE_READ);
+        assertEquals(sum(all, "tasks", "emitted", "split"), counted, words * RATE * SLACK_S);
+        assertEquals(counted, sum(all, "sinks", "n", null), words * RATE * SLACK_S);
+        TreeSet<String> components = new TreeSet<>();
+        all.forEach(line -> line.at("/tasks/component").forEach(name -> components.add(name.asText())));
+        assertEquals(new TreeSet<>(List.of("__acker", "count", "output", "split", "spout")), components);
+        all.forEach(line -> line.at("/streams/stream").forEach(name -> assertEquals("default", name.asText())));
     }
 
     /** Of the times of a tuple, each second by itself. */

@@ -23,7 +23,8 @@ import org.apache.storm.scheduler.WorkerSlot;
 
 /** Turns Storm's Topologies and Cluster into a request. */
 final class RequestBuilder {
-    private static final String SYSTEM = "__";
+    /** Begins names of Storm's own components and streams; the second those of its checkpoints of state. */
+    private static final List<String> SYSTEM = List.of("__", "$");
     private final MachineNames names;
 
     RequestBuilder(MachineNames names) {
@@ -106,7 +107,7 @@ final class RequestBuilder {
     }
 
     private static String kind(StormTopology topology, String name) {
-        if (name.startsWith(SYSTEM)) {
+        if (SYSTEM.stream().anyMatch(name::startsWith)) {
             return "system";
         }
         return topology.get_spouts().containsKey(name) ? "spout" : "bolt";
@@ -127,7 +128,7 @@ final class RequestBuilder {
     }
 
     private static boolean isOrdinary(GlobalStreamId input, Set<String> known) {
-        return known.contains(input.get_componentId()) && !input.get_streamId().startsWith(SYSTEM);
+        return known.contains(input.get_componentId()) && SYSTEM.stream().noneMatch(input.get_streamId()::startsWith);
     }
 
     /** Storm's word for the grouping; a fields grouping on no fields is what it calls global. */

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -38,6 +39,22 @@ class RequestBuilderTest {
         assertEquals("m4", lost.name());
         assertFalse(lost.alive());
         assertEquals("m4:6700", built(storm).topologies().get(0).placement().get(7));
+    }
+
+    /** Storm adds them to a topology that has state. */
+    @Test
+    void checkpointsAreStormsOwn() throws Exception {
+        JsonNode request = Cases.request("star_runs");
+        JsonNode topology = request.get("topologies").get(0);
+        int edges = topology.get("edges").size();
+        String target = topology.get("edges").get(0).get("target").asText();
+        ((ArrayNode) topology.get("components")).addObject().put("name", "$checkpointspout").put("kind", "spout")
+            .<ObjectNode>set("tasks", Cases.JSON.readTree("[99]")).set("executors", Cases.JSON.readTree("[[99,99]]"));
+        ((ArrayNode) topology.get("edges")).addObject().put("source", "$checkpointspout").put("stream", "$checkpoint").put("target", target)
+            .put("grouping", "all");
+        Request.Topology built = built(RequestCluster.of(request)).topologies().get(0);
+        assertEquals("system", built.components().get(built.components().size() - 1).kind());
+        assertEquals(edges, built.edges().size());
     }
 
     private Request built(RequestCluster storm) {

@@ -13,7 +13,8 @@ import org.apache.storm.utils.ObjectReader;
 /**
  * Counts what a task emits and executes; goes under {@code topology.auto.task.hooks}.
  *
- * <p>Storm's own tasks and streams (names starting with {@code __}) are not counted, but for what its ackers execute. A number leaves
+ * <p>Storm's own tasks and streams (names starting with {@code __} or, of its checkpoints, {@code $})
+ * are not counted, but for what its ackers execute. A number leaves
  * through {@link SamplesReporter}, which finds the counters in the worker's metric registry.
  */
 public final class MeasuringHook extends BaseTaskHook {
@@ -46,7 +47,7 @@ public final class MeasuringHook extends BaseTaskHook {
 
     @Override
     public void boltExecute(BoltExecuteInfo info) {
-        if (counters != null) {
+        if (counters != null && !counters.isCountedByComponent()) {
             counters.executed(info.tuple, info.executeLatencyMs);
         }
     }

@@ -35,7 +35,8 @@ public final class TaskCounters implements Gauge<Integer> {
     static final String GAUGE = "barograph-task";
     static final String UNKNOWN_MACHINE = "";
     private static final int MOST_MACHINES = 256;
-    private static final String SYSTEM_PREFIX = "__";
+    /** Of Storm's own components and streams; the second of those that carry its checkpoints of state. */
+    private static final List<String> SYSTEM_PREFIXES = List.of("__", "$");
     private static final String EXECUTOR = "barograph.executor";
     private static final long NOT_TIMED = -1;
     private static final long NANOS_PER_MS = 1_000_000L;
@@ -107,6 +108,7 @@ public final class TaskCounters implements Gauge<Integer> {
     private volatile Thread thread;
     /** That thread's wait under back-pressure; nobody waits before a first tuple. */
     private volatile AtomicLong waitedNanos;
+    private boolean isCountedByComponent;
     private double inputRateFactor = 1;
     /** Null as long as no rate follows a course; then the factor is nothing to go by. */
     private List<RateChange> inputRates;
@@ -165,12 +167,29 @@ public final class TaskCounters implements Gauge<Integer> {
     }
 
     static boolean isSystem(String name) {
-        return name.startsWith(SYSTEM_PREFIX);
+        return SYSTEM_PREFIXES.stream().anyMatch(name::startsWith);
     }
 
     /** A component of ours says how long it took, just before Storm calls the hook on the same thread. */
     public void executedIn(long nanos) {
         ownNanos = nanos;
+    }
+
+    /**
+     * Storm holds back the tuples of a component with state until that is restored, and has told the hook of them by then: such a
+     * component says itself what it executes.
+     */
+    public void countedByComponent() {
+        isCountedByComponent = true;
+    }
+
+    boolean isCountedByComponent() {
+        return isCountedByComponent;
+    }
+
+    public void executedIn(Tuple tuple, long nanos) {
+        ownNanos = nanos;
+        executed(tuple, null);
     }
 
     /** What is on record of the source's earlier processes; null until somebody said so, or that nobody knows. */
