@@ -71,7 +71,9 @@ def seen(site: Site, wanted: Callable[[RunSnapshot], bool], seconds: float = 60.
 
 
 @contextmanager
-def deployed(workers: Sequence[MachineRequest], joining: Sequence[str], lans: tuple[str, str]) -> Iterator[Site]:
+def deployed(
+    workers: Sequence[MachineRequest], joining: Sequence[str], lans: tuple[str, str], has_redis: bool = False
+) -> Iterator[Site]:
     """A master and these, with a state folder and address ranges (control, experiment) of their own."""
     with short_folder() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("BAROGRAPH_STATE", str(folder))
@@ -85,6 +87,8 @@ def deployed(workers: Sequence[MachineRequest], joining: Sequence[str], lans: tu
             inventory = write_ansible_inventory(machines, groups, folder / "cluster" / "inventory.yaml")
             named = {machine.name: machine for machine in machines}
             site = Site(named, inventory, folder / "cluster", storm_home(print), testbed)
+            if has_redis:
+                cluster.renew_redis_password(site.directory)
             site.deploy()
             yield site
         finally:

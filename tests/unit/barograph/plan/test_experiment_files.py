@@ -333,7 +333,7 @@ def test_every_wrong_field_is_said_at_once() -> None:
 
 
 NOT_HERE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
-    (put("topology", "name", value="sun"), "topology 'sun' does not exist; there are diamond, linear, "),
+    (put("topology", "name", value="sun"), "topology 'sun' does not exist; there are diamond, joins, linear, "),
     (put("topology", "parameters", value={"rate": 3}), "parameter 'rate' is unknown"),
     (put("topology", "overrides", value={"executors": {"centre": 9}}), "component centre: executors: 9 are more than"),
     (put("topology", "overrides", value={"workers": 0}), "workers"),
