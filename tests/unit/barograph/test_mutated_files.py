@@ -1,6 +1,9 @@
 """Files that users write, damaged: each is read, or refused in words and in time."""
 
+import os
 import re
+import subprocess
+import sys
 import time
 from datetime import date
 from pathlib import Path
@@ -21,6 +24,14 @@ def test_a_damaged_file_never_ends_in_a_traceback_and_never_hangs() -> None:
 @pytest.mark.timeout(3600)
 def test_nor_does_any_of_ten_thousand() -> None:
     _judge(10_000, seed=8)
+
+
+def test_the_command_reads_every_file_that_is_not_damaged() -> None:
+    """In a process of its own: this one has the fake testbed in any case."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-m", "bench.campaign.mutations", "--number", "8"]
+    done = subprocess.run(command, cwd=mutations.ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 def _judge(number: int, seed: int) -> None:
