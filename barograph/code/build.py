@@ -18,6 +18,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,11 @@ def _build_sandbox(tree: Path) -> Iterator[Sandbox]:
 def _build_foreign(code: Code, folder: Path, limit_s: float) -> Mapping[str, Any]:
     tree, log = folder / TREE, folder / LOG
     clone_commit(code, tree)
-    if code.build:
-        with _build_sandbox(tree) as sandbox:
+    with _build_sandbox(tree) as sandbox:
+        if not code.is_jar_file:  # the files may be many, and the commit names filters that a checkout starts
+            checkout = ("git", "checkout", "--quiet", "--detach", code.commit)
+            run_program(checkout, replace(sandbox, registries=()), log, limit_s=limit_s)
+        if code.build:
             run_program(code.build, sandbox, log, limit_s=limit_s)
     jar = _find_jar(code, tree)
     _require_class(code, jar)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tarfile
 from dataclasses import replace
@@ -23,6 +25,7 @@ from playbooks.storm_home.assemble import atomic_folder
 
 COMMAND_LIMIT_S = 30
 FETCH_LIMIT_S = 600
+FILE_BYTES = 6 * 2**30  # of a pack or an archive: somebody else's repository must not fill this box's disk
 # The owner of a checkout may be another user (sudo); the user who names a repository here wants its code run in any
 # case. No collection: a mirror keeps the commits of deleted branches.
 OPTIONS = (
@@ -55,7 +58,9 @@ def git_bytes(folder: Path | None, *arguments: str, limit_s: float = COMMAND_LIM
     variables = {name: value for name, value in process_environment().items() if name not in BINDINGS}
     ssh = {"GIT_SSH_COMMAND": variables.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")}
     environment = {**variables, **ssh, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    argv = ["git", *OPTIONS, *(["-C", str(folder)] if folder else []), *arguments]
+    if arguments[0] == "archive":  # a commit names filters, and the user's settings (git-lfs') what those start
+        environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    argv = ["prlimit", f"--fsize={FILE_BYTES}", "--", "git", *OPTIONS, *(["-C", str(folder)] if folder else []), *arguments]
     try:
         process = subprocess.run(argv, env=environment, capture_output=True, timeout=limit_s, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as error:
@@ -64,6 +69,8 @@ def git_bytes(folder: Path | None, *arguments: str, limit_s: float = COMMAND_LIM
         raise GitFailed(f"git cannot be started: {error}; install it with: apt-get install git") from error
     if process.returncode:
         message = " ".join(process.stderr.decode(errors="replace").split())
+        if process.returncode == -signal.SIGXFSZ or "index-pack" in message:
+            message += f"; was one file above {FILE_BYTES // 10**6} MB, which is the limit?"
         raise GitFailed(message or f"git {arguments[0]} ended with {process.returncode}")
     return process.stdout
 
@@ -253,8 +260,8 @@ def export_folder(code: Code, name: str, to: Path) -> None:
 
 
 def clone_commit(code: Code, to: Path) -> None:
-    """Clone the commit: builds ask git for versions. No object is shared with the source, which the build does not see,
-    and whose files it must not own.
+    """Clone the commit, without files: builds ask git for versions. No object is shared with the source, which the build
+    does not see, and whose files it must not own.
 
     A jar without git is copied, if it is still the one that was resolved.
     """
@@ -271,7 +278,6 @@ def clone_commit(code: Code, to: Path) -> None:
     source = str(folder_with_commit(code))
     try:
         git(None, "clone", "-q", "--no-hardlinks", "--no-checkout", "--", source, str(to), limit_s=FETCH_LIMIT_S)
-        git(to, "checkout", "--quiet", "--detach", code.commit, limit_s=FETCH_LIMIT_S)
     except GitFailed as error:
         raise NoSuchRef(
             f"{code_label(code)} of {code.repository or 'this repository'} cannot be checked out: {error}"

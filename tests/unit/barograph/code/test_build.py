@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from barograph.code import BuildFailed, BuildHung, SourceError, Unfit, build, store
+from barograph.code import BuildFailed, BuildHung, NoSuchRepository, SourceError, Unfit, build, store
 from barograph.code.build import build_code, build_folder, jar_of, run_program
 from barograph.code.git import sources_home
 from barograph.code.store import FAILED, LOG, make_once, prune
@@ -55,7 +55,8 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     begun: list[Sequence[str]] = []
 
     def counted(argv: Sequence[str], *given: Any, **more: Any) -> None:
-        begun.append(argv)
+        if argv[0] != "git":  # the checkout
+            begun.append(argv)
         run_program(argv, *given, **more)
 
     monkeypatch.setattr(build, "run_program", counted)
@@ -245,6 +246,35 @@ def test_links_of_a_commit_are_not_made_here(tmp_path: Path, monkeypatch: pytest
     folder = build_code(resolve_ref("main"), print)
     assert [path for path in folder.rglob("*") if path.is_symlink()] == []
     assert (folder / "tree" / "scheduler_plugins" / "service" / "server.py").is_file()
+
+
+@pytest.mark.parametrize("scheduler", ["", "org.example.Theirs"])
+def test_filters_that_a_commit_names_are_not_started(
+    tmp_path: Path, foreign: Make, monkeypatch: pytest.MonkeyPatch, scheduler: str
+) -> None:
+    mark = tmp_path / "started"
+    settings = tmp_path / "gitconfig"
+    settings.write_text(f'[filter "theirs"]\n  smudge = touch {mark} && cat\n')
+    code = foreign()
+    attributes = {".gitattributes": "* filter=theirs\n"}
+    if scheduler:
+        Repository(tmp_path / "theirs").commit(attributes)
+        code = replace(resolve_ref("main", code.repository), build=code.build, jar=code.jar, scheduler=code.scheduler)
+    else:
+        repository = with_plugins(tmp_path / "plugins")
+        repository.commit(attributes)
+        code = resolve_ref("main", str(repository.folder))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    build_code(code, print)
+    assert not mark.exists()
+
+
+def test_a_repository_whose_pack_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = Repository.at(tmp_path / "theirs")
+    repository.commit({"large": os.urandom(3_000_000)})
+    monkeypatch.setattr("barograph.code.git.FILE_BYTES", 1_000_000)
+    with pytest.raises(NoSuchRepository, match=r"theirs' cannot be cloned: .*was one file above 1 MB"):
+        resolve_ref("main", f"file://{repository.folder}")
 
 
 def test_a_commit_that_is_not_ours_needs_a_jar(foreign: Make) -> None:
