@@ -131,15 +131,29 @@ class EmulabTiming:
     ssh_s: float = 300.0  # from Emulab's `ready` to a node's first answer over ssh
 
 
+ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]*")
+
+
 @dataclass(frozen=True)
 class Node:
-    """Addresses of an experiment's machine. `inside_address` is its control address as its neighbours see it."""
+    """Addresses of an experiment's machine. `inside_address` is its control address as its neighbours see it.
+
+    Raises ConfigurationError for what is no address: ssh would take it as an option, Ansible as a template.
+    """
 
     name: str
     control_address: str
     ssh_port: int
     inside_address: str
     experiment_address: str
+
+    def __post_init__(self) -> None:
+        for address in (self.control_address, self.inside_address, self.experiment_address):
+            if not ADDRESS.fullmatch(address):
+                raise ConfigurationError(
+                    f"emulab: {self.name} has the address {address!r} in Emulab's answer, which is no IP address and no"
+                    " host name; is testbed.options.emulab.endpoint right?"
+                )
 
 
 # The words are Emulab's: tbsetup's mapper and reservation messages, and the parser of NS files.

@@ -85,14 +85,15 @@ def _manifest_node(node: ET.Element, user: str, address: str | None) -> Node:
     name = _name(node)
     logins = [one for one in node.iterfind(".//{*}login") if one.get("hostname")]
     login = next((one for one in logins if one.get("username") == user), logins[0] if logins else None)
-    if login is None or not address:
-        lacks = "no login" if login is None else "no address on the experiment LAN"
+    port = (login.get("port") or "22") if login is not None else ""
+    if login is None or not address or not port.isdecimal():
+        lacks = "no login" if login is None else f"the port {port!r}" if address else "no address on the experiment LAN"
         raise ConfigurationError(
             f"emulab: {name} has {lacks} in the manifest; the profile must give every node ssh and one LAN"
         )
     hostname = str(login.get("hostname"))
     inside = next((one.get("ipv4") for one in node.iterfind(".//{*}host") if one.get("ipv4")), None) or hostname
-    return Node(name, hostname, int(login.get("port") or 22), inside, address)
+    return Node(name, hostname, int(port), inside, address)
 
 
 def assign_nodes(nodes: Sequence[Node], names: Sequence[str]) -> tuple[Node, ...]:

@@ -102,14 +102,32 @@ def test_flux_is_ended_on_the_machine_before_its_play_is() -> None:
     script = (Path(runner.HERE) / "roles/submit/files/submit.sh").read_text(encoding="utf-8")
     (limit,) = re.findall(r"(?m)^limit=(\d+)", script)
     assert int(limit) + 150 <= PLAYS_S["submit"], "the copy of a jar over a slow link comes before it"
-    assert "timeout -k 5 $limit sh -c" in script
+    assert "timeout -k 5 $limit setpriv" in script
+
+
+def submit_script(folder: Path, *changes: tuple[str, str]) -> str:
+    """The script in this folder, as a user that there is here; root alone can become another."""
+    script = (Path(runner.HERE) / "roles/submit/files/submit.sh").read_text(encoding="utf-8")
+    user = ("user=storm", "user=nobody"), ("--regid=$user", "--regid=nogroup")
+    nobody = user if os.geteuid() == 0 else (("setpriv --reuid=$user --regid=$user --init-groups --no-new-privs ", ""),)
+    for there, here in (("/var/lib/barograph", str(folder)), *nobody, *changes):
+        assert there in script
+        script = script.replace(there, here)
+    return script
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_flux_constructs_components_without_roots_rights(tmp_path: Path) -> None:
+    command = "id -un; grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status; cat > written"
+    argv = ["sh", "-c", submit_script(tmp_path), "submit.sh", command]
+    done = subprocess.run(argv, input="", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "written: Permission denied" in done.stderr, "its folder stays root's"
+    assert "nobody" in done.stderr and re.search(r"CapEff:\s+0{16}\b", done.stderr) and "NoNewPrivs:\t1" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["exec sleep 20", "trap '' TERM; exec sleep 20"])
 def test_flux_that_was_ended_or_killed_is_said_to_have_waited_for_nimbus(tmp_path: Path, command: str) -> None:
-    script = (Path(runner.HERE) / "roles/submit/files/submit.sh").read_text(encoding="utf-8")
-    for there, here in (("/var/lib/barograph", str(tmp_path)), ("limit=120", "limit=0.2"), ("-k 5", "-k 0.2")):
-        script = script.replace(there, here)
+    script = submit_script(tmp_path, ("limit=120", "limit=0.2"), ("-k 5", "-k 0.2"))
     done = subprocess.run(
         ["sh", "-c", script, "submit.sh", command], input="", capture_output=True, text=True, timeout=60
     )

@@ -203,6 +203,9 @@ def test_an_extension_that_wants_approval(there: World) -> None:
         ('<!DOCTYPE x [<!ENTITY a "b">]><rspec/>', "defines entities"),
         (written(["127.0.0.11"], 22, logins=False), "node0 has no login"),
         (written(["127.0.0.11"], 22).replace("<ip ", "<no "), "node0 has no address on the experiment LAN"),
+        (written(["{{ lookup('pipe', 'id') }}"], 22), r"node0 has the address \"\{\{ lookup"),
+        (written(["-oProxyCommand=id"], 22), "node0 has the address '-oProxyCommand=id'"),
+        (written(["127.0.0.11"], 22).replace('port="22"', 'port="ssh"'), "node0 has the port 'ssh'"),
     ],
 )
 def test_a_manifest_that_says_too_little(text: str, message: str) -> None:
