@@ -198,7 +198,7 @@ def connect(machine: Machine, *, as_user: bool = False) -> SshRemote:
             client.load_host_keys(str(machine.known_hosts))
             try:  # here: paramiko tries each kind of key, and its last message hides that a key was refused
                 key = paramiko.PKey.from_path(machine.ssh_key)
-            except (ValueError, TypeError, paramiko.SSHException, UnknownKeyType) as error:
+            except (OSError, ValueError, TypeError, paramiko.SSHException, UnknownKeyType) as error:
                 raise ConfigurationError(
                     f"{machine.ssh_key}: not a private key that can be used without a passphrase ({error}); name"
                     " another, or take the passphrase off a copy"

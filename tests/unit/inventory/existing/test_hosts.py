@@ -1,6 +1,8 @@
 """Inventory files of all kinds, and what is wrong with them."""
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,13 @@ from inventory.existing.hosts import (
     choose_hosts,
     host_key_lines,
     known_hosts_text,
+    logins_file,
+    write_logins,
 )  # fmt: skip
 from inventory.existing.survey import assign_hosts
 from inventory.existing.testbed import ExistingTestbed
 from inventory.leases import registry
+from inventory.leases.reaper import reap
 from inventory.machines import MACHINE_TYPES, MachineRequest
 
 INI = """\
@@ -166,3 +171,16 @@ def test_a_lease_has_each_name_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     registry.hold(lease, ["master", "m1"])
     with pytest.raises(ConfigurationError, match="has m1 already"):
         ExistingTestbed({"inventory": "hosts"}).grow(lease, WANTED[1:])
+
+
+def test_a_silent_machine_of_a_lost_lease_keeps_no_run_off_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path))
+    write_logins("1234abcd", [Login("beta", "127.0.0.1", 9, "ubuntu", str(tmp_path / "key"), ())])
+    (answer,) = reap(testbeds={"existing": ExistingTestbed}) or (None,)
+    assert answer is None, "else every `barograph run` is refused until the lease ends"
+    assert ExistingTestbed().leftovers() == ("machines of 1234abcd",), "the next pass tries again"
+    week_ago = time.time() - 8 * 86400
+    os.utime(logins_file("1234abcd"), (week_ago, week_ago))
+    assert ExistingTestbed().sweep() == ("machines of 1234abcd",) and ExistingTestbed().leftovers() == ()
