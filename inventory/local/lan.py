@@ -9,7 +9,7 @@ import ctypes
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -28,6 +28,7 @@ ROUTE_PROTOCOL = "213"  # marks the guard routes as ours
 GUARD_METRIC = "4200"
 NETNS = Path("/run/netns")
 LINKS = Path("/sys/class/net")
+IPV6 = Path("/proc/sys/net/ipv6/conf")
 LOCK = Path("/run/barograph-lan.lock")  # where only root writes, as only root makes bridges
 ALIAS = "barograph:"
 SMALLEST_BURST_BYTES = 128 * 1024  # smaller ones cost CPU and do not reach the rate
@@ -143,6 +144,8 @@ def build(lease_id: str, seats: Sequence[LanEndpoint], state: Path) -> None:
             f"link set {name} up",
         ]
     lines.append(f"addr add {network(CONTROL)[1]}/{PREFIX} dev b{lease_id}ctl")
+    for rule in closing_rules(lease_id):
+        run(["iptables", "-w", "-I", *rule.split()], lease_id)
     for one in seats:
         run(["ip", "netns", "add", one.netns], lease_id)
         for name, lan in zip(_ends(lease_id, one), ("ctl", "exp"), strict=True):
@@ -153,6 +156,10 @@ def build(lease_id: str, seats: Sequence[LanEndpoint], state: Path) -> None:
             ]
         shaped.append(f"qdisc replace dev {_ends(lease_id, one)[1]} root {_shape(one)}")
     _batch(["ip"], lines, lease_id)
+    for lan in ("ctl", "exp"):  # else every program of the box that listens on [::] is reached by a link-local address
+        switch = IPV6 / f"b{lease_id}{lan}" / "disable_ipv6"
+        if switch.exists():
+            switch.write_text("1")
     _batch(["tc"], shaped, lease_id)
     for one in seats:
         addresses = {CONTROL_INTERFACE: one.control_address, EXPERIMENT_INTERFACE: one.experiment_address}
@@ -160,6 +167,18 @@ def build(lease_id: str, seats: Sequence[LanEndpoint], state: Path) -> None:
         lines += [f"link set {name} up" for name in ("lo", *addresses)]
         _batch(["ip", "-n", one.netns], lines, lease_id)
         _batch(["tc", "-n", one.netns], [f"qdisc replace dev {EXPERIMENT_INTERFACE} root {_shape(one)}"], lease_id)
+
+
+def closing_rules(lease_id: str) -> list[str]:
+    """Return rules by which nothing that a machine begins reaches this box, or by way of it another network: only what
+    belongs to connections of this box passes. They see no packet from machine to machine."""
+    control, experiment = f"b{lease_id}ctl", f"b{lease_id}exp"
+    return [
+        f"INPUT -i {control} -p tcp --tcp-flags SYN,ACK SYN -j DROP",
+        f"INPUT -i {control} ! -p tcp -j DROP",
+        f"INPUT -i {experiment} -j DROP",
+        *(f"FORWARD -i {bridge} ! -o {bridge} -j DROP" for bridge in (control, experiment)),
+    ]
 
 
 def _batch(argv: Sequence[str], lines: Sequence[str], lease_id: str) -> None:
@@ -195,23 +214,16 @@ def set_hidden(lease_id: str, one: LanEndpoint, interface: str, address: str, hi
 
 
 def remove(lease_id: str) -> None:
-    """Remove the lease's links and namespaces, as far as they exist."""
+    """Remove the lease's links, namespaces and rules, as far as they exist."""
+    for rule in run(["iptables", "-w", "-S"], lease_id).splitlines():
+        if f" -i b{lease_id}" in rule:
+            with suppress(InfrastructureError):  # the reaper may run beside a release
+                run(["iptables", "-w", "-D", *rule.split()[1:]], lease_id)
     for path in list(LINKS.glob(f"b{lease_id}*")):
         _remove_link(path.name, lease_id)
     for path in NETNS.glob(f"baro-{lease_id}-*"):
-        _remove_namespace(path)
-
-
-def remove_endpoint(lease_id: str, one: LanEndpoint) -> None:
-    """Remove one machine's links and namespace, as far as they exist."""
-    for name in _ends(lease_id, one):
-        _remove_link(name, lease_id)
-    _remove_namespace(NETNS / one.netns)
-
-
-def _remove_namespace(path: Path) -> None:
-    unmount(path)
-    path.unlink(missing_ok=True)
+        unmount(path)
+        path.unlink(missing_ok=True)
 
 
 def _remove_link(name: str, lease_id: str) -> None:

@@ -99,6 +99,7 @@ def box_memory_mb() -> int:
 PROGRAMS = {
     "podman": "podman", "runc": "runc", "conmon": "conmon", "ip": "iproute2", "tc": "iproute2", "ssh": "openssh-client",
     "ssh-keygen": "openssh-client", "debootstrap": "debootstrap", "unshare": "util-linux", "setpriv": "util-linux",
+    "iptables": "iptables",
 }  # fmt: skip
 CATATONIT = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")  # the paths that `podman run --init` searches
 CONTROLLERS = {1: ("cpu", "cpuacct", "memory", "pids", "freezer"), 2: ("cpu", "memory", "pids")}

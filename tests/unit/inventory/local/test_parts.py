@@ -1,5 +1,8 @@
 """The pure parts of the local testbed: names, addresses, shaping, flags, apt sources."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,6 +11,8 @@ import pytest
 from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import processes
 from inventory.local import lan, podman, rootfs
+
+ROOT = Path(__file__).parents[4]
 
 LEASE = "ab12cd34"
 
@@ -24,6 +29,53 @@ def test_seats_have_an_address_on_each_lan() -> None:
 def test_interface_names_fit() -> None:
     longest = [f"b{LEASE}{end}" for end in ("ctl", "exp", f"c{lan.MAX_MACHINES}", f"e{lan.MAX_MACHINES}")]
     assert max(map(len, longest)) <= 15
+
+
+INSIDE = """
+import os, socket, subprocess, sys, threading
+from pathlib import Path
+from inventory.local import lan
+
+os.environ["BAROGRAPH_CONTROL_LAN"], os.environ["BAROGRAPH_EXPERIMENT_LAN"] = "10.91.1.0/24", "10.91.2.0/24"
+subprocess.run("mount -t tmpfs none /run && mount -t sysfs none /sys && ip link set lo up", shell=True, check=True)
+Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+seats = [lan.lan_endpoint("0a0b0c0d", f"m{n}", n, 100) for n in (0, 1)]
+lan.build("0a0b0c0d", seats, Path("/state"))
+ANSWER = "import socket; s = socket.create_server(('', 7)); [c.sendall(b'x') for c, _ in iter(s.accept, 0)]"
+listener = subprocess.Popen([sys.executable, "-c", ANSWER])
+machine = subprocess.Popen(["ip", "netns", "exec", seats[1].netns, sys.executable, "-c", ANSWER])
+CALL = "import socket, sys; s = socket.create_connection((sys.argv[1], 7), 1.5); print(s.recv(1))"
+
+def reaches(address, space):
+    prefix = ["ip", "netns", "exec", space] if space else []
+    for _ in range(10 if address != "10.91.1.1" else 1):  # it may not listen yet
+        if subprocess.run([*prefix, sys.executable, "-c", CALL, address], capture_output=True).returncode == 0:
+            return True
+    return False
+
+try:
+    print("the box reaches a machine:", reaches(seats[1].control_address, ""))
+    print("machines reach each other:", reaches(seats[1].experiment_address, seats[0].netns))
+    print("a machine reaches the box:", reaches("10.91.1.1", seats[0].netns))
+finally:
+    listener.kill(), machine.kill()
+lan.remove("0a0b0c0d")
+rules = subprocess.run(["iptables", "-S"], capture_output=True, text=True).stdout.splitlines()
+print("left:", [rule for rule in rules if not rule.startswith("-P")])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes networks")
+def test_a_machine_reaches_no_program_of_this_box() -> None:
+    """In namespaces of the test's own, so that it does without containers and meets no other run."""
+    argv = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, "-c", INSIDE]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == [
+        "the box reaches a machine: True",
+        "machines reach each other: True",
+        "a machine reaches the box: False",
+        "left: []",
+    ], done.stderr
 
 
 @pytest.mark.parametrize(("mbit", "least"), [(10, 131072), (100, 131072), (1000, 500_000), (10_000, 5_000_000)])
