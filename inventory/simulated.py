@@ -74,7 +74,7 @@ class MemoryTestbed(Generic[Kept]):
         registry.hold_nothing(lease)
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `SupportsGiveBack.give_back`."""
+        """See `SupportsGrow.give_back`."""
         if not self._folder(lease.lease_id).exists():
             return
         names = [machine.name for machine in machines]

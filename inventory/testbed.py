@@ -109,25 +109,21 @@ class SupportsDisturbances(Protocol):
 
 
 @runtime_checkable
-class SupportsGiveBack(Protocol):
-    """The ability to take back a part of a lease's machines."""
-
-    def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """End these machines of the lease for good; the others, which `registry.lease_machines` lists, do not notice.
-
-        Idempotent, also for machines that are half gone; `release` still ends the whole lease.
-        """
-        ...
-
-
-@runtime_checkable
 class SupportsGrow(Protocol):
-    """The ability to add machines to a lease while a run goes on."""
+    """The ability to add machines to a lease while a run goes on, and to take some back. One without the other would
+    end a series: what the last run gives back is missing where that run must be repeated."""
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """Return these machines too, in the order of the requests, or none of them: the lease keeps its earlier ones.
 
         CapacityError where there are none now. The machines are taken back with `give_back` or at the lease's release.
+        """
+        ...
+
+    def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
+        """End these machines of the lease for good; the others, which `registry.lease_machines` lists, do not notice.
+
+        Idempotent, also for machines that are half gone; `release` still ends the whole lease.
         """
         ...
 

@@ -28,7 +28,7 @@ from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_S
 from inventory.leases.registry import Lease
 from inventory.machines import Machine
-from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong, SupportsRecall, Testbed
+from inventory.testbed import SupportsGrow, SupportsProlong, SupportsRecall, Testbed
 
 MACHINES_FILE = "machines.json"
 
@@ -119,7 +119,7 @@ def grow(series: Series, names: Sequence[str]) -> tuple[Machine, ...]:
 def give_back(series: Series, names: Collection[str]) -> bool:
     """Give machines back; return whether the testbed takes back a part of what it gave."""
     testbed, lease = testbed_of(series.experiment.testbed), _current_lease(series.folder)
-    if not isinstance(testbed, SupportsGiveBack):
+    if not isinstance(testbed, SupportsGrow):
         return False
     machines = current_machines(series.folder)
     testbed.give_back(lease, [machine for machine in machines if machine.name in names])
@@ -154,8 +154,7 @@ def recalled(series: Series) -> tuple[str, ...]:
 
 
 def can_replace(series: Series) -> bool:
-    testbed = testbed_of(series.experiment.testbed)
-    return isinstance(testbed, SupportsGrow) and isinstance(testbed, SupportsGiveBack)
+    return isinstance(testbed_of(series.experiment.testbed), SupportsGrow)
 
 
 def replace(series: Series, lost: Collection[str]) -> bool:

@@ -26,7 +26,6 @@ from inventory.testbed import (
     Place,
     SupportsDisturbances,
     SupportsFaults,
-    SupportsGiveBack,
     SupportsGrow,
     SupportsRemark,
     Testbed,
@@ -276,9 +275,9 @@ def _faults(experiment: Experiment) -> Iterator[str]:
 def _booting(experiment: Experiment) -> Sequence[str]:
     """Check that the testbed can add and give back single machines, if machines boot at their event."""
     testbed = experiment.testbed
-    if testbed.joining != "booted" or _can_boot(testbed_of(testbed)):
+    if testbed.joining != "booted" or isinstance(testbed_of(testbed), SupportsGrow):
         return []
-    capable = [name for name, make in TESTBEDS.items() if _can_boot(make())]
+    capable = [name for name, make in TESTBEDS.items() if isinstance(make(), SupportsGrow)]
     return [
         f"testbed.joining is 'booted', but machines of testbed {testbed.name} cannot be added during a run; those of"
         f" {', '.join(capable) or 'no testbed'} can; give ready, or one of them"
@@ -328,10 +327,6 @@ def _settings(experiment: Experiment) -> Iterator[str]:
             advice = f"did you mean {close[0]}?" if close else "if a component reads it, give it a default there"
             place = f"topologies/flux/{file}.yaml"
             yield f"topology {name}: overrides.config: {key} is no setting of Storm, and none of {place}; {advice}"
-
-
-def _can_boot(testbed: Testbed) -> bool:
-    return isinstance(testbed, SupportsGrow) and isinstance(testbed, SupportsGiveBack)
 
 
 def _configuration_errors(test: Callable[[], object]) -> Sequence[str]:

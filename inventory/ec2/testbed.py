@@ -119,7 +119,7 @@ class Ec2Testbed:
             raise
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `SupportsGiveBack.give_back`: when this returns they are shutting down and cost nothing more."""
+        """See `SupportsGrow.give_back`: when this returns they are shutting down and cost nothing more."""
         names = [machine.name for machine in machines]
         for region in aws.regions_of_lease(lease):
             self._take_back(self._client(region), lease, names)

@@ -82,7 +82,7 @@ class LocalTestbed:
                     lan.lan_endpoint(lease.lease_id, request.name, number, request.type.bandwidth_mbit)
                     for number, request in enumerate(requests)
                 ]
-                machines = self._identify(lease, requests, seats)
+                machines = self._identify(lease, requests, seats, root.name)
                 lan.guard_ranges(lease.lease_id)
                 lan.build(lease.lease_id, seats, self._state)
                 ranges.close()
@@ -96,7 +96,7 @@ class LocalTestbed:
         return machines
 
     def _identify(
-        self, lease: Lease, requests: Sequence[MachineRequest], seats: Sequence[lan.LanEndpoint]
+        self, lease: Lease, requests: Sequence[MachineRequest], seats: Sequence[lan.LanEndpoint], image: str
     ) -> tuple[Machine, ...]:
         """Return the machines of these seats, with their keys and names on record."""
         keys = registry.key_dir(lease.lease_id, self._state)
@@ -108,7 +108,7 @@ class LocalTestbed:
         machines = tuple(
             Machine(
                 request.name, request.type, seat.control_address, seat.experiment_address, seat.control_address,
-                "root", 22, keys / "id_ed25519", keys / "known_hosts",
+                "root", 22, keys / "id_ed25519", keys / "known_hosts", image=image,
             )
             for request, seat in zip(requests, seats, strict=True)
         )  # fmt: skip
@@ -138,20 +138,6 @@ class LocalTestbed:
         """See `Testbed.release`. The lease's keys go too; the record of the lease is `registry.drop`'s."""
         self._remove(lease.lease_id)
         registry.hold_nothing(lease)
-
-    def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `SupportsGiveBack.give_back`: container and disk, links, namespace and keys of each machine."""
-        if not self._folder(lease.lease_id).exists():
-            return
-        podman = self._podman(lease.lease_id)
-        for machine in machines:
-            seat = _endpoint_of(lease.lease_id, machine)
-            podman.remove(seat.netns)
-            lan.remove_endpoint(lease.lease_id, seat)
-            shutil.rmtree(self._identity(lease.lease_id, machine.name), ignore_errors=True)
-        names = {machine.name for machine in machines}
-        registry.let_go(lease, names)
-        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(names)))
 
     def crash(self, machine: Machine) -> None:
         """See `SupportsFaults.crash`: the links go down before the processes die, so that no connection is closed."""

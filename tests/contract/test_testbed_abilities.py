@@ -13,7 +13,6 @@ from inventory.machines import Machine, MachineRequest, machine_type
 from inventory.testbed import (
     SupportsDisturbances,
     SupportsFaults,
-    SupportsGiveBack,
     SupportsGrow,
     SupportsPricing,
     SupportsProlong,
@@ -44,8 +43,8 @@ def disturbing(site: Site) -> SupportsDisturbances:
 
 
 @pytest.fixture
-def giving_back(site: Site) -> SupportsGiveBack:
-    return _able(site, SupportsGiveBack)
+def giving_back(site: Site) -> SupportsGrow:
+    return _able(site, SupportsGrow)
 
 
 @pytest.fixture
@@ -124,7 +123,7 @@ DISTURBANCES = (
 
 
 def test_a_disturbed_machine_goes_on_and_is_as_before_again(
-    disturbing: SupportsDisturbances, giving_back: SupportsGiveBack, alone: Site, three: Held
+    disturbing: SupportsDisturbances, alone: Site, three: Held
 ) -> None:
     """What they do to it is in `tests/integration/test_local_testbed.py`."""
     lease, (master, m1, m2) = three
@@ -136,14 +135,14 @@ def test_a_disturbed_machine_goes_on_and_is_as_before_again(
         assert [gone(alone, machine) for machine in (master, m1, m2)] == [False] * 3
         for _ in range(2):
             disturbing.end_disturbance(m1, disturbance, others)
-    giving_back.give_back(lease, [m1])
+    alone.testbed.release(lease)
     for act in (disturbing.disturb, disturbing.end_disturbance):
         with pytest.raises(InfrastructureError, match=r"no .*machine m1 \(given back or released\)"):
             act(m1, DISTURBANCES[1])
 
 
 def test_a_machine_that_crashed_can_be_given_back_and_released(
-    faulting: SupportsFaults, giving_back: SupportsGiveBack, alone: Site, three: Held
+    faulting: SupportsFaults, giving_back: SupportsGrow, alone: Site, three: Held
 ) -> None:
     lease, (_, m1, m2) = three
     faulting.crash(m1)
@@ -155,9 +154,7 @@ def test_a_machine_that_crashed_can_be_given_back_and_released(
     assert alone.testbed.leftovers() == ()
 
 
-def test_machines_given_back_are_gone_and_the_rest_stays(
-    giving_back: SupportsGiveBack, alone: Site, three: Held
-) -> None:
+def test_machines_given_back_are_gone_and_the_rest_stays(giving_back: SupportsGrow, alone: Site, three: Held) -> None:
     lease, (master, m1, m2) = three
     assert registry.lease_machines(lease) == ("master", "m1", "m2")
     giving_back.give_back(lease, [m1])
@@ -175,7 +172,6 @@ def test_machines_given_back_are_gone_and_the_rest_stays(
 
 def test_added_machines_are_given_back_or_go_with_the_lease(growing: SupportsGrow, alone: Site, two: Held) -> None:
     lease, (_, m1) = two
-    assert isinstance(growing, SupportsGiveBack)
     (m2,) = growing.grow(lease, [M2])
     assert m2.name == "m2" and (m2.boot_s is None or m2.boot_s >= 0)
     assert registry.lease_machines(lease) == ("master", "m1", "m2")

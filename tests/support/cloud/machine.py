@@ -109,7 +109,12 @@ class Host:
     def end(self, guest: Guest) -> None:
         """The machine, its disk and its place in the network are gone. Idempotent."""
         self._podman.remove(guest.instance_id)
-        lan.remove_endpoint(self._lease_id, self._seat(guest))
+        seat = self._seat(guest)
+        space = lan.NETNS / seat.netns
+        if (lan.LINKS / self._cable(seat)).exists():
+            self._ip(f"link del {self._cable(seat)}")
+        lan.unmount(space)
+        space.unlink(missing_ok=True)
 
     @property
     def _bridge(self) -> str:
@@ -120,9 +125,12 @@ class Host:
         name = f"baro-{self._lease_id}-{guest.instance_id}"
         return lan.LanEndpoint(name, number, guest.address, guest.address, bandwidth_mbit=0)
 
+    def _cable(self, seat: lan.LanEndpoint) -> str:
+        return f"b{self._lease_id}c{seat.number}"
+
     def _plug(self, guest: Guest) -> str:
         seat = self._seat(guest)
-        cable = f"b{self._lease_id}c{seat.number}"
+        cable = self._cable(seat)
         run(["ip", "netns", "add", seat.netns], self._lease_id)
         self._ip(
             f"link add {cable} type veth peer name {CARD} netns {seat.netns}",

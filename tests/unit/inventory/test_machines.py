@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.errors import ConfigurationError
+from inventory import TESTBEDS
 from inventory.machines import (
     MACHINE_TYPES,
     MEMORY_FLOOR_MB,
@@ -85,3 +86,10 @@ def test_a_bad_file_is_named_with_field_and_value(tmp_path: Path, old: str, new:
     (tmp_path / "types.yaml").write_text(text.replace(old, new, 1))
     with pytest.raises(ConfigurationError, match=rf"types\.yaml: .*{message}"):
         load_types(tmp_path / "types.yaml")
+
+
+@pytest.mark.parametrize("testbed", TESTBEDS.values(), ids=TESTBEDS)
+def test_only_testbeds_with_other_machines_take_some_back(testbed: type) -> None:
+    """After a scale-in the last run gives machines back: where it turns out invalid they are missing for another
+    attempt, so that the last blocks would be lost more often than others."""
+    assert hasattr(testbed, "grow") or not hasattr(testbed, "give_back")

@@ -12,7 +12,7 @@ from inventory.emulab.testbed import EmulabTestbed
 from inventory.leases import registry
 from inventory.machines import MACHINE_TYPES, MachineRequest
 from inventory.remote.ssh import Result, connect
-from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong
+from inventory.testbed import SupportsGrow, SupportsProlong
 from tests.conftest import AT_NIGHT
 from tests.support.emulab.portal import Dropped as PortalDropped
 from tests.support.emulab.ssh_server import Dropped as OpsDropped
@@ -161,7 +161,7 @@ def test_what_cannot_be_done_is_no_ability(there: World) -> None:
     testbed = there.testbed()
     classic = testbed.site()["access"] == "classic"
     assert isinstance(testbed, SupportsProlong)
-    assert (isinstance(testbed, SupportsGrow), isinstance(testbed, SupportsGiveBack)) == (classic, classic)
+    assert isinstance(testbed, SupportsGrow) == classic
 
 
 def test_without_options_nothing_can_be_acquired(there: World) -> None:
