@@ -60,7 +60,8 @@ def git_bytes(folder: Path | None, *arguments: str, limit_s: float = COMMAND_LIM
     environment = {**variables, **ssh, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     if arguments[0] == "archive":  # a commit names filters, and the user's settings (git-lfs') what those start
         environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    argv = ["prlimit", f"--fsize={FILE_BYTES}", "--", "git", *OPTIONS, *(["-C", str(folder)] if folder else []), *arguments]
+    place = ["-C", str(folder)] if folder else []
+    argv = ["prlimit", f"--fsize={FILE_BYTES}", "--", "git", *OPTIONS, *place, *arguments]
     try:
         process = subprocess.run(argv, env=environment, capture_output=True, timeout=limit_s, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as error:
@@ -260,8 +261,8 @@ def export_folder(code: Code, name: str, to: Path) -> None:
 
 
 def clone_commit(code: Code, to: Path) -> None:
-    """Clone the commit, without files: builds ask git for versions. No object is shared with the source, which the build
-    does not see, and whose files it must not own.
+    """Clone the commit, without files: builds ask git for versions. No object is shared with the source, which the
+    build does not see, and whose files it must not own.
 
     A jar without git is copied, if it is still the one that was resolved.
     """
