@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from configparser import ConfigParser, Error
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,6 +89,27 @@ def simulated_pace() -> float:
 def build_registries() -> tuple[str, ...]:
     """Return hosts beside Maven's and Gradle's own that builds of variants' code may reach over TLS."""
     return tuple(os.environ.get("BAROGRAPH_BUILD_REGISTRIES", "").lower().split())
+
+
+PIP_KEYS = ("index-url", "extra-index-url")
+
+
+def package_indexes() -> dict[str, str]:
+    """Return the variables that name Python's package indexes, from pip's files and the environment, for builds of
+    others; not one with a password in it."""
+    files = (
+        "/etc/pip.conf",
+        "~/.pip/pip.conf",
+        "~/.config/pip/pip.conf",
+        os.environ.get("PIP_CONFIG_FILE", os.devnull),
+    )
+    parser = ConfigParser(interpolation=None, strict=False)
+    with suppress(Error):  # pip itself says what is wrong with it
+        parser.read(Path(file).expanduser() for file in files)
+    indexes = {f"PIP_{key.upper().replace('-', '_')}": parser.get("global", key, fallback="") for key in PIP_KEYS}
+    names = (*indexes, "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX")
+    indexes |= {name: os.environ[name] for name in names if os.environ.get(name)}
+    return {name: text for name, text in indexes.items() if text and "@" not in text}
 
 
 @contextmanager

@@ -7,17 +7,20 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import urlopen
+from xml.etree import ElementTree as ET
 
 from filelock import FileLock, Timeout
 
 from analysis.errors import StorageConfigurationError, StorageError
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0"
-CENTRAL = "https://repo1.maven.org/maven2"
+CENTRAL = "https://repo1.maven.org/maven2"  # as Maven's own, where its settings name no mirror
 # Seconds.
 LIMIT_S = 1800
 SILENCE_S = 60.0  # of a server, between two parts of a small jar
@@ -26,6 +29,21 @@ AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
 AVRO_NAME = "spark-avro_2.13-4.1.1"
 AVRO_SHA_256 = "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d"
 BUNDLED_AVRO = Path(__file__).parents[2] / f"{AVRO_NAME}.jar"  # beside the code of a bundle, where Maven is not needed
+
+
+def mirrors() -> dict[str, str]:
+    """Return the mirrors that Maven's settings name for this user or this box, `mirrorOf` by address, in Maven's order.
+    An address with a password in it is left out: builds of others are told the rest."""
+    files = [Path.home() / ".m2" / "settings.xml"]
+    files += [Path(os.environ.get("MAVEN_HOME", "/usr/share/maven")) / "conf" / "settings.xml"]
+    by_address: dict[str, str] = {}
+    for file in files:
+        with suppress(OSError, ET.ParseError):  # Maven itself says what is wrong with it
+            for mirror in ET.parse(file).iterfind(".//{*}mirrors/{*}mirror"):
+                address, of = (mirror.findtext(f"{{*}}{key}", "").strip() for key in ("url", "mirrorOf"))
+                if urlsplit(address).hostname and "@" not in address:
+                    by_address.setdefault(address, of)
+    return by_address
 
 
 def avro_jar(cache: Path, tell: Callable[[str], None]) -> Path:
@@ -81,7 +99,9 @@ def _with_maven(arguments: Sequence[str], out: Path) -> None:
 def _from_central(out: Path) -> None:
     group, name, version = AVRO.split(":")
     file = f"{AVRO_NAME}.jar"
-    url = f"{CENTRAL}/{group.replace('.', '/')}/{name}/{version}/{file}"
+    is_central = ("central", "*", "external:*")
+    place = next((at for at, of in mirrors().items() if set(of.split(",")) & set(is_central)), CENTRAL).rstrip("/")
+    url = f"{place}/{group.replace('.', '/')}/{name}/{version}/{file}"
     out.mkdir()
     try:
         with urlopen(url, timeout=SILENCE_S) as answer:

@@ -7,13 +7,12 @@ The code of the runs: each commit as an archive, uncommitted changes of the work
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,8 @@ from analysis.storage import maven
 from barograph.cli.claims import claims_of_series
 from barograph.cli.sql import table_description
 from barograph.cli.terminal import say
-from barograph.code.git import MIRROR, SHORT, GitFailed, git, repository_home
+from barograph.code import NoSuchRepository
+from barograph.code.git import MIRROR, SHORT, GitFailed, files_digest, git, repository_home
 from barograph.errors import ConfigurationError, ExperimentError, Say
 from barograph.series.provenance import PRODUCT
 from barograph.series.series import find_series, series_document
@@ -73,6 +73,8 @@ class _SourceCommit:
     repository: str  # empty: this repository
     commit: str
     what: str
+    files: tuple[str, ...] = ()  # of a jar without git
+    files_sha256: str | None = None
 
 
 def sources_of(runs: Mapping[str, Mapping[str, Any]], scratch: Path) -> RunSources:
@@ -99,7 +101,8 @@ def _source_commits(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[_SourceCo
         if code := variant.get("code"):
             built = f", built with `{' '.join(code['build'])}`" if code.get("build") else ""
             what = f"the code of the variant {variant.get('name')} ({code['label']}{built})"
-            yield _SourceCommit(code.get("repository") or "", code["commit"], what)
+            files = tuple(code.get("files", ())) if code.get("files_sha256") else ()
+            yield _SourceCommit(code.get("repository") or "", code["commit"], what, files, code.get("files_sha256"))
 
 
 def _add_source(sources: RunSources, source: _SourceCommit, scratch: Path) -> None:
@@ -107,14 +110,18 @@ def _add_source(sources: RunSources, source: _SourceCommit, scratch: Path) -> No
     For a missing commit of this repository add the work tree, for one of another only its name."""
     short, commit, repository = source.commit[:SHORT], source.commit, source.repository
     if repository.endswith(".jar"):
-        jar = Path(repository)
-        if jar.is_file() and hashlib.sha256(jar.read_bytes()).hexdigest() == commit:
-            sources.entries.append(ArchiveEntry(f"source/{short}/{jar.name}", jar))
-            sources.lines.append(f"`source/{short}/{jar.name}`: SHA-256 {commit}: {source.what}")
-            return
-        problem = f"the jar {jar.name} with SHA-256 {commit} cannot be had (it is not at its place any more)"
-        sources.lines.append(f"{problem}: {source.what}")
-        sources.missing.append(problem)
+        for paths, sha256 in (([repository], commit), (source.files, source.files_sha256)):
+            names = ", ".join(Path(path).name for path in paths)
+            with suppress(NoSuchRepository):
+                if not paths or files_digest(paths) == sha256:
+                    for path in paths:
+                        sources.entries.append(ArchiveEntry(f"source/{short}/{Path(path).name}", Path(path)))
+                        sources.lines.append(f"`source/{short}/{Path(path).name}`: SHA-256 {sha256}: {source.what}")
+                    continue
+            kind = "the jar" if sha256 == commit else "the scheduler's files"
+            problem = f"{kind} {names} with SHA-256 {sha256} cannot be had (not at the place any more)"
+            sources.lines.append(f"{problem}: {source.what}")
+            sources.missing.append(problem)
         return
     folder = repository_home(repository) / MIRROR if repository else ROOT
     tar = scratch / f"{short}-{len(sources.lines)}.tar"

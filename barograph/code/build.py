@@ -21,7 +21,10 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from xml.sax.saxutils import escape
 
+from analysis.storage import maven
 from barograph.child_processes import ChildProcess
 from barograph.code import BuildFailed, BuildHung, Unfit
 from barograph.code.git import clone_commit, code_label, export_folder, repository_home, sources_home
@@ -41,7 +44,7 @@ from barograph.code.sandbox import (
 from barograph.code.store import LOG, built_facts, last_lines, log_end, make_once
 from barograph.errors import Say
 from barograph.plan.experiment import Code, Variant
-from barograph.settings import build_registries, process_environment
+from barograph.settings import build_registries, package_indexes, process_environment
 from barograph.software import BRIDGE, HOMES, build_jar, module_files, require_maven
 from inventory.local.rootfs import cache_dir
 from playbooks.storm_home import assemble
@@ -78,6 +81,7 @@ def run_program(argv: Sequence[str], sandbox: Sandbox, log: Path, *, limit_s: fl
 
 BUILD_LIMIT_S = 1800.0
 SEARCH_LIMIT_S = 60.0
+FILES, FILES_BYTES = "files", 64 * 10**6
 TREE = "tree"
 TREE_PLACE = "/build/tree"  # in the sandbox
 PLUGINS = "scheduler_plugins"
@@ -93,7 +97,7 @@ def build_folder(code: Code) -> Path:
     """Return the folder that the code is built in; the same for every label of the same commit."""
     if not code.scheduler:
         return repository_home(code.repository) / code.commit
-    recipe = json.dumps([code.build, code.jar, code.scheduler])
+    recipe = json.dumps([code.build, code.jar, code.scheduler, code.files, code.files_sha256])
     return repository_home(code.repository) / f"{code.commit}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
 
 
@@ -157,14 +161,29 @@ def _build_sandbox(tree: Path) -> Iterator[Sandbox]:
     home, tmp = tree.with_name("home"), tree.with_name("tmp")
     for folder in (home, tmp):
         folder.mkdir()
-        give_to_sandbox(folder)
+    give_to_sandbox(tmp)
     give_to_sandbox(tree)
     places = {tree: TREE_PLACE, home: HOME, tmp: TMP}
     homes = cache_dir() / HOMES  # Storm's jars, for builds that compile against them without Maven
     readable = (homes,) if homes.is_dir() else ()
-    yield Sandbox(TREE_PLACE, places, readable, (*REGISTRIES, *build_registries()))
+    mirrors, indexes = maven.mirrors(), package_indexes()
+    (home / ".m2").mkdir()
+    (home / ".m2" / "settings.xml").write_text(_maven_settings(mirrors))
+    give_to_sandbox(home)
+    addresses = [*mirrors, *(word for text in indexes.values() for word in text.split())]
+    hosts = [host for address in addresses if (host := urlsplit(address).hostname)]
+    yield Sandbox(TREE_PLACE, places, readable, (*REGISTRIES, *hosts, *build_registries()), indexes)
     for folder in (home, tmp):
         assemble.remove_tree(folder)
+
+
+def _maven_settings(mirrors: Mapping[str, str]) -> str:
+    """Return settings for Maven in the sandbox: the user's mirrors, without the user's passwords."""
+    lines = [
+        f"<mirror><id>m{number}</id><url>{escape(address)}</url><mirrorOf>{escape(of)}</mirrorOf></mirror>"
+        for number, (address, of) in enumerate(mirrors.items())
+    ]
+    return f"<settings><mirrors>{''.join(lines)}</mirrors></settings>\n"
 
 
 def _build_foreign(code: Code, folder: Path, limit_s: float) -> Mapping[str, Any]:
@@ -176,22 +195,33 @@ def _build_foreign(code: Code, folder: Path, limit_s: float) -> Mapping[str, Any
             run_program(checkout, replace(sandbox, registries=()), log, limit_s=limit_s)
         if code.build:
             run_program(code.build, sandbox, log, limit_s=limit_s)
-    jar = _find_jar(code, tree)
+    jar = _find_file(code, tree, code.jar)
     _require_class(code, jar)
     shutil.copy2(jar, folder / jar.name)
+    files = [_find_file(code, tree, Path(each).name if code.is_jar_file else each) for each in code.files]
+    if (taken := sum(file.stat().st_size for file in files)) > FILES_BYTES:
+        raise Unfit(
+            f"{code_label(code)}: code.files has {taken / 10**6:.1f} MB together; allowed: {FILES_BYTES / 10**6:g}, for"
+            " they go to the master with each change of the code"
+        )
+    (folder / FILES).mkdir()
+    for file in files:
+        shutil.copy2(file, folder / FILES)
     assemble.remove_tree(tree)
     return {"commit": code.commit, "jar": jar.name}
 
 
-def _find_jar(code: Code, tree: Path) -> Path:
-    jar = (tree / code.jar).resolve()
-    if jar.is_file() and jar.is_relative_to(tree.resolve()):
-        return jar
-    argv = ["find", str(tree), "-name", "*.jar", "-printf", "%P\\n"]  # however deep
-    find = subprocess.run(argv, capture_output=True, timeout=SEARCH_LIMIT_S, check=False)
-    jars = sorted(find.stdout.decode(errors="replace").splitlines())
+def _find_file(code: Code, tree: Path, name: str) -> Path:
+    """Return a file of the tree after the build, the jar or one of `files`. Raises Unfit naming those of its kind."""
+    path, kind = (tree / name).resolve(), Path(name).suffix
+    if path.is_file() and path.is_relative_to(tree.resolve()):
+        return path
+    argv = ["find", str(tree), "-name", ".git", "-prune", "-o", "-type", "f", "-name", f"*{kind}", "-printf"]
+    find = subprocess.run([*argv, "%P\\n"], capture_output=True, timeout=SEARCH_LIMIT_S, check=False)  # however deep
+    names = sorted(find.stdout.decode(errors="replace").splitlines())
     reason = "the build left no" if code.build else "the commit has no"
-    raise Unfit(f"{code_label(code)}: {reason} {code.jar}; jars that are there: {', '.join(jars[:10]) or 'none'}")
+    what = f"{kind[1:]}s" if kind == ".jar" else f"files *{kind}"
+    raise Unfit(f"{code_label(code)}: {reason} {name}; {what} that are there: {', '.join(names[:10]) or 'none'}")
 
 
 def _require_class(code: Code, jar: Path) -> None:
@@ -237,4 +267,4 @@ def storm_home_of(code: Code, base: Path, say: Say, *, rebuild: bool = False) ->
         except (BuildFailed, BuildHung) as error:
             raise Unfit(f"{code_label(code)}: {[*filter(str.strip, last_lines(log))][-1]}") from error
         mark.touch()
-    return assemble.derive_home(base, foreign=jar)
+    return assemble.derive_home(base, foreign=jar, files=sorted((jar.parent / FILES).iterdir()))

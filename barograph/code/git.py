@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,7 +137,8 @@ def resolve_code(code: Code) -> Code:
     if FULL.fullmatch(code.commit):
         return code
     if code.is_jar_file:
-        return replace(code, commit=_jar_digest(Path(code.repository)))
+        files_sha256 = files_digest(code.files) if code.files else None
+        return replace(code, commit=files_digest([code.repository]), files_sha256=files_sha256)
     repository = address(code.repository) if code.repository else ""
     folder, ref = repository_folder(repository, fetch=True), code.commit
     try:
@@ -167,12 +169,16 @@ def shallow_hint(folder: Path) -> str:
     return "; it is a shallow clone: git fetch --unshallow gives it the rest" if is_shallow else ""
 
 
-def _jar_digest(jar: Path) -> str:
-    """Return the SHA-256 of a jar that is in no repository. Raises NoSuchRepository."""
-    try:
-        return hashlib.sha256(jar.read_bytes()).hexdigest()
-    except OSError as error:
-        raise NoSuchRepository(f"{jar}: {error.strerror}; give the path of a jar") from error
+def files_digest(paths: Sequence[str]) -> str:
+    """Return the SHA-256 of files that are in no repository: of one its own, of several that of theirs. Raises
+    NoSuchRepository."""
+    digests = []
+    for path in paths:
+        try:
+            digests.append(hashlib.sha256(Path(path).read_bytes()).hexdigest())
+        except OSError as error:
+            raise NoSuchRepository(f"{path}: {error.strerror}; give the path of a file") from error
+    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def resolve_experiment(experiment: Experiment) -> Experiment:
@@ -268,13 +274,16 @@ def clone_commit(code: Code, to: Path) -> None:
     """
     if code.is_jar_file:
         to.mkdir()
-        copy = to / Path(code.jar).name  # hashed after the copy: the file may be rebuilt meanwhile
-        try:
-            shutil.copy2(code.repository, copy)
-        except OSError as error:
-            raise NoSuchRepository(f"{code.repository}: {error.strerror}; give the path of a jar") from error
-        if _jar_digest(copy) != code.commit:
-            raise NoSuchRef(f"{code.repository} has changed since the series began; start a new one with --new")
+        copies = [str(to / Path(each).name) for each in (code.jar, *code.files)]
+        for original, copy in zip((code.repository, *code.files), copies, strict=True):
+            try:
+                shutil.copy2(original, copy)
+            except OSError as error:
+                raise NoSuchRepository(f"{original}: {error.strerror}; give the path of a file") from error
+        # Hashed after the copy: a file may be written anew meanwhile.
+        if files_digest(copies[:1]) != code.commit or (code.files and files_digest(copies[1:]) != code.files_sha256):
+            name = ", ".join((code.repository, *code.files))
+            raise NoSuchRef(f"{name} has changed since the series began; start a new one with --new")
         return
     source = str(folder_with_commit(code))
     try:

@@ -134,6 +134,7 @@ class _Foreign(Strict):
     build: list[Text] = Field(default_factory=list)
     jar: PathText
     scheduler: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")]
+    files: list[PathText] = Field(default_factory=list)
     conf: Annotated[dict[str, Any], Field(default_factory=dict)]
     rebalance: bool = False
 
@@ -156,15 +157,14 @@ def read_side(said: str) -> Side:
         folder = path.parent / Path(model.repository).expanduser()  # relative to the file, or else a URL for git
         is_folder = model.repository.startswith((".", "/", "~")) or folder.is_dir()
         repository = str(folder.resolve()) if is_folder else model.repository
-        return Side(
-            Code(model.label, model.ref, repository, tuple(model.build), model.jar, model.scheduler), parameters
-        )
+        build, files = tuple(model.build), tuple(model.files)
+        return Side(Code(model.label, model.ref, repository, build, model.jar, model.scheduler, files), parameters)
     if model.repository or model.ref or model.build:
         raise ExperimentError(
             f"{path}: repository and ref belong together; a jar without git has neither, and no build"
         )
-    jar = str(path.parent / Path(model.jar).expanduser())
-    return Side(Code(model.label, jar=jar, scheduler=model.scheduler), parameters)
+    jar, *beside = (str(path.parent / Path(each).expanduser()) for each in (model.jar, *model.files))
+    return Side(Code(model.label, jar=jar, scheduler=model.scheduler, files=tuple(beside)), parameters)
 
 
 def labels(a: Side, b: Side) -> dict[Letter, str]:

@@ -36,7 +36,7 @@ from barograph.plan.topologies import (
     names_text,
     with_each_topology,
 )
-from barograph.yaml_files import CLOSED, Text, Word, adapter, check_path, no_json, read_yaml, validated
+from barograph.yaml_files import CLOSED, PathText, Text, Word, adapter, check_path, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
 SIMULATED = "simulated"  # the testbed's name
@@ -95,11 +95,14 @@ class Code:
     build: tuple[Text, ...] = ()  # a program and its arguments, run in a clone of the commit
     jar: Annotated[str, AfterValidator(check_path)] = ""  # in the checkout after the build; without ref: of a file
     scheduler: str = ""  # the class in the jar that implements IScheduler
+    files: tuple[PathText, ...] = ()  # its own, such as a placement: in the checkout after the build; else as the jar
+    files_sha256: str | None = None  # of their contents without git; a series has recorded it
 
     def __post_init__(self) -> None:
         if self.jar and self.scheduler and not (self.commit or self.repository or self.build):
             object.__setattr__(self, "repository", str(Path(self.jar).expanduser().absolute()))
             object.__setattr__(self, "jar", Path(self.jar).name)
+            object.__setattr__(self, "files", tuple(str(Path(each).expanduser().absolute()) for each in self.files))
         if not self.label:
             object.__setattr__(self, "label", self.jar if self.is_jar_file else self.commit)
 
@@ -394,6 +397,11 @@ def _code_errors(variant: Variant) -> list[str]:
         )
     if bool(code.jar) != bool(code.scheduler):
         errors.append(f"{where}.code has jar {code.jar!r} and scheduler {code.scheduler!r}; give both or none")
+    file_names = [Path(each).name for each in code.files]
+    if doubles := sorted({name for name in file_names if file_names.count(name) > 1}):
+        errors.append(f"{where}.code.files has {', '.join(doubles)} twice; all are in one folder: give other names")
+    if code.files and not code.jar:
+        errors.append(f"{where}.code.files is given without jar; only a scheduler that is not ours gets files")
     if code.build and not code.jar:
         errors.append(f"{where}.code.build is given without jar; say which jar the build leaves, and its scheduler")
     return errors

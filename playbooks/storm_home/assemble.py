@@ -98,8 +98,11 @@ def complete_home(home: Path, archives: Path | None, jars: Sequence[Path], cache
     return target
 
 
-def derive_home(base: Path, *, bridge: Path | None = None, foreign: Path | None = None) -> Path:
-    """Return `base` with another bridge in `extlib-daemon/`, or a foreign scheduler in `foreign/`; beside it.
+def derive_home(
+    base: Path, *, bridge: Path | None = None, foreign: Path | None = None, files: Sequence[Path] = ()
+) -> Path:
+    """Return `base` with another bridge in `extlib-daemon/`, or a foreign scheduler in `foreign/` and its `files` in
+    `foreign/files/`; beside it.
 
     `base` itself where nothing would differ. The libraries are the same files.
     """
@@ -107,13 +110,16 @@ def derive_home(base: Path, *, bridge: Path | None = None, foreign: Path | None 
     daemon = [bridge] if bridge else jars
     if foreign is None and fingerprint(daemon) == fingerprint(jars):
         return base
-    target = base.with_name(f"storm-{(name := fingerprint([*daemon, *([foreign] if foreign else [])], base.name))}")
+    target = base.with_name(
+        f"storm-{(name := fingerprint([*daemon, *([foreign, *files] if foreign else [])], base.name))}"
+    )
     if target.is_dir():
         return target
     with atomic_folder(target) as draft:
         _link_tree(base, draft)
         _place_jars(daemon, draft / "extlib-daemon")
         _place_jars([foreign] if foreign else [], draft / "foreign")
+        _place_jars(files, draft / "foreign" / "files")
         _write_version(draft, name)
     return target
 
@@ -182,11 +188,12 @@ def _daemon_jars(home: Path) -> list[Path]:
 
 
 def _place_jars(jars: Sequence[Path], folder: Path) -> None:
-    """Link exactly these jars; existing files are links to another home's, which must not be written to."""
+    """Copy exactly these files; existing ones are links to another home's, which must not be written to."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for jar in jars:
         shutil.copy2(jar, folder / jar.name)
+        (folder / jar.name).chmod(0o644)  # a user of the machines reads them
 
 
 def _inputs() -> list[Path]:

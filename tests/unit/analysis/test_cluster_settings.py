@@ -193,6 +193,31 @@ def test_without_maven_one_jar_comes_from_central(
     maven.avro_jar(tmp_path / "cache", pytest.fail)
 
 
+SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>
+<mirror><id>a</id><mirrorOf>internal</mirrorOf><url>https://other.example.org/maven</url></mirror>
+<mirror><id>b</id><mirrorOf>central</mirrorOf><url>https://ann:secret@nexus.example.org/maven</url></mirror>
+<mirror><id>c</id><mirrorOf>external:*,!mine</mirrorOf><url>PLACE</url></mirror>
+</mirrors></settings>"""
+
+
+def test_without_maven_one_jar_comes_from_the_mirror_of_mavens_settings(
+    tmp_path: Path, central: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".m2").mkdir()
+    (tmp_path / ".m2" / "settings.xml").write_text(SETTINGS.replace("PLACE", f"{maven.CENTRAL}/"))
+    jar = central / "org/apache/spark/spark-avro_2.13/4.1.1/spark-avro_2.13-4.1.1.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"a jar")
+    monkeypatch.setattr(maven, "AVRO_SHA_256", hashlib.sha256(b"a jar").hexdigest())
+    served = maven.CENTRAL
+    monkeypatch.setattr(maven, "CENTRAL", "http://127.0.0.1:9/not-asked")
+    assert maven.avro_jar(tmp_path / "cache", lambda _: None).read_bytes() == b"a jar"
+    assert maven.mirrors() == {"https://other.example.org/maven": "internal", f"{served}/": "external:*,!mine"}
+    (tmp_path / ".m2" / "settings.xml").write_text("<settings>")
+    assert maven.mirrors() == {}
+
+
 def test_what_central_does_not_give_is_named_and_leaves_nothing(tmp_path: Path, central: Path) -> None:
     with pytest.raises(
         StorageError, match=r"spark-avro_2.13-4.1.1.jar: HTTP Error 404: .*; is Maven Central reachable\?"

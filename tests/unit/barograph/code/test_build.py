@@ -5,15 +5,16 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barograph.code import BuildFailed, BuildHung, NoSuchRepository, SourceError, Unfit, build, store
+from barograph.code import BuildFailed, BuildHung, NoSuchRef, NoSuchRepository, SourceError, Unfit, build, store
 from barograph.code.build import build_code, build_folder, jar_of, run_program
-from barograph.code.git import sources_home
+from barograph.code.git import resolve_code, sources_home
 from barograph.code.store import FAILED, LOG, make_once, prune
 from barograph.plan.experiment import Code
 from tests.support.repositories import Repository, jar, resolve_ref, with_plugins
@@ -147,6 +148,29 @@ def test_a_build_sees_no_secrets(foreign: Make, monkeypatch: pytest.MonkeyPatch)
     assert "s3cret" not in seen and "SSH_AUTH_SOCK" not in seen
 
 
+def test_a_build_has_the_users_mirrors_and_indexes_without_passwords(
+    foreign: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".m2").mkdir()
+    mirror = "<mirror><id>a</id><mirrorOf>*</mirrorOf><url>https://nexus.example.org/a?b=1&amp;c=2</url></mirror>"
+    server = "<servers><server><id>a</id><password>secret</password></server></servers>"
+    (tmp_path / ".m2" / "settings.xml").write_text(f"<settings>{server}<mirrors>{mirror}</mirrors></settings>")
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://pypi.example.org/simple\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("UV_INDEX", "https://ann:secret@uv.example.org/simple")
+    hosts: list[str] = []
+    monkeypatch.setattr(build, "registry_access", lambda _files, names, _log: hosts.extend(names) or nullcontext())
+    code = foreign("cat $HOME/.m2/settings.xml; env")
+    build_code(code, print)
+    log = (build_folder(code) / LOG).read_text()
+    assert "<url>https://nexus.example.org/a?b=1&amp;c=2</url><mirrorOf>*</mirrorOf>" in log
+    assert "PIP_INDEX_URL=https://pypi.example.org/simple" in log and "secret" not in log
+    assert {"nexus.example.org", "pypi.example.org"} < set(hosts) and "uv.example.org" not in hosts
+
+
 def test_a_program_that_is_not_there_is_named(foreign: Make) -> None:
     with pytest.raises(BuildFailed, match="'no-such-maven' cannot be started"):
         build_code(replace(foreign(), build=("no-such-maven", "package")), print)
@@ -246,6 +270,52 @@ def test_links_of_a_commit_are_not_made_here(tmp_path: Path, monkeypatch: pytest
     folder = build_code(resolve_ref("main"), print)
     assert [path for path in folder.rglob("*") if path.is_symlink()] == []
     assert (folder / "tree" / "scheduler_plugins" / "service" / "server.py").is_file()
+
+
+def test_files_of_a_scheduler_are_kept_beside_its_jar(foreign: Make) -> None:
+    code = replace(foreign("mkdir data && echo 1,m1 > data/placement.csv"), files=("data/placement.csv", "build.sh"))
+    folder = build_code(code, print)
+    assert (folder / "files" / "placement.csv").read_text() == "1,m1\n"
+    assert sorted(path.name for path in (folder / "files").iterdir()) == ["build.sh", "placement.csv"]
+
+
+@pytest.mark.parametrize(
+    ("files", "most", "message"),
+    [
+        (
+            ("data/gone.csv",),
+            100,
+            r"left no data/gone\.csv; files \*\.csv that are there: data/placement\.csv$",
+        ),
+        (("data/outside.csv",), 100, r"left no data/outside\.csv"),
+        (("../../built.json",), 100, r"left no \.\./\.\./built\.json"),
+        (("data/placement.csv",), 3, r"code\.files has 0\.0 MB together; allowed: 3e-06"),
+    ],
+)
+def test_files_that_are_not_there_or_too_large_are_refused(
+    foreign: Make, monkeypatch: pytest.MonkeyPatch, files: tuple[str, ...], most: int, message: str
+) -> None:
+    monkeypatch.setattr(build, "FILES_BYTES", most)
+    code = foreign("mkdir data && echo 1,m1 > data/placement.csv && ln -s /etc/passwd data/outside.csv")
+    with pytest.raises(Unfit, match=message):
+        build_code(replace(code, files=files), print)
+
+
+def test_files_of_a_jar_without_git_are_a_part_of_the_request(tmp_path: Path) -> None:
+    packed, placement = jar(tmp_path / "theirs.jar", "org.example.Theirs"), tmp_path / "placement.csv"
+    placement.write_text("1,m1")
+    said = Code(jar=str(packed), scheduler="org.example.Theirs", files=(str(placement),))
+    code = resolve_code(said)
+    assert (build_code(code, print) / "files" / "placement.csv").read_text() == "1,m1"
+    placement.write_text("1,m2")
+    other = resolve_code(said)
+    assert other.commit == code.commit and other.files_sha256 != code.files_sha256, "the jar is the same"
+    assert build_folder(other) != build_folder(code)
+    with pytest.raises(NoSuchRef, match=r"placement\.csv has changed since the series began"):
+        build_code(code, print, rebuild=True)
+    placement.unlink()
+    with pytest.raises(NoSuchRepository, match=r"placement\.csv: No such file or directory; give the path of a file"):
+        resolve_code(said)
 
 
 @pytest.mark.parametrize("scheduler", ["", "org.example.Theirs"])

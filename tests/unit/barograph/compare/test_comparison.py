@@ -273,12 +273,19 @@ def test_a_side_is_a_ref_of_this_repository_or_the_file_of_a_scheduler(tmp_path:
         assert found.code.repository == str(tmp_path / "theirs"), "beside the file, from everywhere"
     jar = read_side(written(tmp_path, "label: theirs\njar: x.jar\nscheduler: org.example.X\n"))
     assert jar.code.is_jar_file and jar.code.repository == str(tmp_path / "x.jar")
+    files = "label: theirs\njar: x.jar\nscheduler: org.example.X\nfiles: [data/x.csv, /y.csv]\n"
+    assert read_side(written(tmp_path, files)).code.files == (str(tmp_path / "data" / "x.csv"), "/y.csv")
+    in_git = read_side(written(tmp_path, f"{FOREIGN}files: [data/x.csv]\n")).code
+    assert in_git.files == ("data/x.csv",) and not in_git.is_jar_file
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("branch: x", "unknown key branch; known here: label, repository, ref, build, jar, scheduler, conf, rebalance"),
+        (
+            "branch: x",
+            "unknown key branch; known here: label, repository, ref, build, jar, scheduler, files, conf, rebalance",
+        ),
         ("label: theirs", "jar is missing"),
         (FOREIGN.replace("org.example.Theirs", "org/example"), "scheduler is 'org/example'; allowed: string should "),
         (FOREIGN.replace("[mvn, -q, package]", "mvn package"), "build is 'mvn package'; allowed: input should be a"),

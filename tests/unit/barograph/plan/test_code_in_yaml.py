@@ -54,6 +54,9 @@ def test_a_scheduler_of_others_has_all_its_keys() -> None:
         ({"policy": "foreign", "code": {"ref": "main"}}, "policy 'foreign' and code.scheduler ''"),
         ({"policy": "foreign", "code": {**FOREIGN, "jar": ""}}, "scheduler 'org.example.Theirs'; give both"),
         ({"policy": "stela", "code": {"ref": "a", "build": ["make"]}}, "code.build is given without jar"),
+        ({"policy": "stela", "code": {"ref": "a", "files": ["x.csv"]}}, "code.files is given without jar"),
+        ({"policy": "foreign", "code": {**FOREIGN, "files": ["a/x.csv", "b/x.csv"]}}, "code.files has x.csv twice"),
+        ({"policy": "foreign", "code": {**FOREIGN, "files": ["a\0b"]}}, "code.files.0 is 'a\\x00b'"),
         ({"policy": "stela", "code": {"ref": "a", "build": "make"}}, "variants.0.code.build is 'make'; allowed: "),
     ],
 )  # fmt: skip

@@ -242,7 +242,15 @@ def test_a_scheduler_of_others_is_apart_from_the_bridge(
     theirs.write_text("1")
     hosting = assemble.derive_home(base, foreign=theirs)
     assert [path.name for path in (hosting / "extlib-daemon").iterdir()] == ["bridge.jar"]
-    assert [path.name for path in (hosting / "foreign").iterdir()] == ["theirs.jar"]
+    assert [path.name for path in (hosting / "foreign").glob("*.jar")] == ["theirs.jar"]
     assert "theirs.jar" not in " ".join(java([f"{hosting}/bin/run", "nimbus", "/conf", "Main"]))
     theirs.write_text("2")
     assert assemble.derive_home(base, foreign=theirs) != hosting
+    placement = tmp_path / "placement.csv"
+    placement.write_text("task,machine")
+    placement.chmod(0o600)
+    beside = assemble.derive_home(base, foreign=theirs, files=[placement])
+    copy = beside / "foreign" / "files" / "placement.csv"
+    assert copy.read_text() == "task,machine" and copy.stat().st_mode & 0o444 == 0o444, "Nimbus is not root"
+    placement.write_text("task,rack")
+    assert assemble.derive_home(base, foreign=theirs, files=[placement]) != beside

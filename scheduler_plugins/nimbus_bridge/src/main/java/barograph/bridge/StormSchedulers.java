@@ -110,7 +110,8 @@ final class StormSchedulers {
         ForeignScheduler known = hosted.get(wanted);
         if (known == null) {
             ForeignClass type = ForeignClass.load(ForeignClass.jarsIn(foreignJars), wanted.className());
-            known = new ForeignScheduler(type, laidOver(wanted, Map.of()), registry, foreignLimit);
+            Map<String, Object> files = Map.of("barograph.files", foreignJars.resolve("files").toString());
+            known = new ForeignScheduler(type, laidOver(wanted, files), registry, foreignLimit);
             hosted.put(wanted, known);
         }
         return known;

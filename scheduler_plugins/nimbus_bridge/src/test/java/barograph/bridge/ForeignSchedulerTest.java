@@ -55,8 +55,11 @@ class ForeignSchedulerTest {
     }
 
     @Test
-    void itPlacesAndSeesItsConf() throws Exception {
+    void itPlacesAndSeesItsConfAndItsFiles() throws Exception {
+        Files.writeString(Files.createDirectories(folder.resolve("foreign/files")).resolve("placement.csv"), "task,machine");
         jar("Even", "", "if (!\"yes\".equals(conf.get(\"asked\"))) throw new IllegalStateException(\"no conf\");"
+            + " if (!new java.io.File(String.valueOf(conf.get(\"barograph.files\")), \"placement.csv\").isFile())"
+            + " throw new IllegalStateException(\"no file\");"
             + " new EvenScheduler().schedule(topologies, cluster);");
         answer("theirs.Even", "{\"asked\": \"yes\"}", false);
         RequestCluster storm = RequestCluster.of(fresh);
