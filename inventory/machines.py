@@ -54,6 +54,7 @@ class Machine:
     ssh_key: Path
     known_hosts: Path
     boot_s: float | None = None
+    image: str = ""  # what its disk was made of, where the testbed chooses that
 
 
 class _TypeModel(Strict):

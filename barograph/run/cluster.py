@@ -21,6 +21,7 @@ class ClusterFacts:
     machines: Mapping[str, Mapping[str, Any]]  # workers only, by name
     versions: Mapping[str, str]
     harness: Mapping[str, Any] = field(default_factory=dict)
+    software: Mapping[str, str] = field(default_factory=dict)  # by machine: image, system, kernel, Java
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,10 @@ class Cluster(Protocol):
 
     def silent_machines(self) -> tuple[str, ...]:
         """Return machines that do not answer on the control LAN."""
+
+    def machine_faults(self, since_s: float, reporting: int | None) -> Mapping[str, str]:
+        """Return by machine what went wrong there since then (epoch seconds) and is no variant's doing: a daemon ended,
+        or more workers write samples than the `reporting` ones whose samples arrive; None: no worker is silent."""
 
     def recalled(self) -> tuple[str, ...]:
         """Return machines that their owner takes away; called each second."""

@@ -4,6 +4,7 @@ series holds, and its progress: the participating machines, the decisions on rec
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barograph.errors import MachineLost, MachineRecalled, PolicyHung, RunBroken, ServiceRestarted
+from barograph.errors import (
+    BarographError,
+    MachineLost,
+    MachineRecalled,
+    PolicyHung,
+    RunBroken,
+    ServiceRestarted,
+    message_of,
+)
 from barograph.machines import holdings, series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import FAILOVER_S, Disturbance
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
     from barograph.run.simulated_cluster import SimulatedCluster
     from barograph.run.simulation import SimulatedClock
 
+log = logging.getLogger(__name__)
 TOPOLOGY_PATIENCE_S = 10.0
 
 
@@ -180,6 +190,19 @@ class RunContext:
         silent = set(self.context.cluster.silent_machines()) - too_slow
         lost = silent | {*self.context.cluster.recalled(), *also}
         return tuple(sorted(lost - self.machines.exempt))
+
+    def faults(self) -> str:
+        """Return what went wrong on the machines, and neither the plan nor the variant did; empty where nothing is
+        known."""
+        planned = {name for names, _ in self.machines.disturbed for name in names} | self.machines.exempt
+        state, is_silent = self.monitor.state, self.monitor.symptom == "silent"
+        reporting = state.workers_reporting if state is not None and is_silent else None
+        try:
+            faults = self.context.cluster.machine_faults(float(self.record.document["started_s"]), reporting)
+        except BarographError as error:
+            log.warning("run %s: what happened on the machines is unknown: %s", self.plan.run_id, message_of(error))
+            return ""
+        return "; ".join(f"{name}: {what}" for name, what in sorted(faults.items()) if name not in planned)
 
     def note(self, state: RunSnapshot) -> None:
         """Record each fact of the state once.

@@ -47,9 +47,12 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
     except Exception as error:
         cause = error
         may_be_a_machine = blame_of(error) in ("system_under_test", "infrastructure")
-        if may_be_a_machine and not isinstance(error, MachineLost) and (lost := run.lost_machines()):
-            # A dead machine must never be reported as a slow or broken scheduler.
-            cause = MachineLost(f"{', '.join(lost)} stopped answering; seen first as: {error}")
+        if may_be_a_machine and not isinstance(error, MachineLost):
+            # A dead machine, or a dead daemon on it, must never be reported as a slow or broken scheduler.
+            if lost := run.lost_machines():
+                cause = MachineLost(f"{', '.join(lost)} stopped answering; seen first as: {error}")
+            elif not isinstance(error, PolicyHung) and (faults := run.faults()):
+                cause = MachineLost(f"{faults}; seen first as: {error}")
         record.end("failed", cause)
         machine_changes.close_after_failure(run)
         collect_after_failure(run, bring_back=True)

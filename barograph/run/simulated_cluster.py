@@ -250,6 +250,9 @@ class SimulatedCluster(InProcessService):
         world = self.simulation.world
         return tuple(each.name for each in world.machines if not self.simulation.load(each.name).is_alive)
 
+    def machine_faults(self, since_s: float, reporting: int | None) -> Mapping[str, str]:  # noqa: ARG002 - the contract's
+        return {}
+
     def recalled(self) -> tuple[str, ...]:
         return self._supply.recalled() if self._supply is not None else ()
 

@@ -25,6 +25,7 @@ from barograph.plan.experiment import Code, Experiment
 from barograph.plan.topologies import TopologyChoice
 from barograph.run.cluster import Cluster, ClusterFacts, Collection
 from barograph.series.provenance import box_facts, versions
+from barograph.series.run_record import read_run
 from barograph.series.series import Series
 from barograph.settings import cluster_dir
 from barograph.software import libraries_folder, storm_home
@@ -40,6 +41,16 @@ from playbooks.runner import StormRefused
 log = logging.getLogger(__name__)
 HOME_FILE = "home.json"  # in the cluster's folder: the deployed Storm home, whatever is built here later
 CODE_FILE = "code.json"  # exists only while the master's code is known
+SOFTWARE_FILE = "software.json"  # by machine, also of those that were given back
+SOFTWARE = """. /etc/os-release; echo "$PRETTY_NAME"; uname -sr
+dpkg-query -W -f '${Package} ${Version}\\n' 'openjdk-*-jre-headless' | grep ' .'"""
+# The variant's code runs in none of these; Nimbus, where it does, is its own doing unless something killed it.
+DAEMONS = ("supervisor", "zookeeper")
+FAULTS = r"""
+grep ' exited: ' /var/log/supervisor/supervisord.log | tail -n 20 | while read -r day time level _ name why; do
+  [ "$(date -d "$day ${time%,*}" +%s)" -lt "$1" ] || echo "$name $why"
+done
+find /var/log/barograph/workers -name '*.avro' -newermt '-5 seconds' | wc -l"""
 WORKER = r"^[^ ]*java .*org\.apache\.storm\.daemon\.worker\.Worker "  # a worker's process, by its command
 WORKER_PORT = re.compile(r"-Dworker\.port=(\d+)")
 
@@ -123,7 +134,8 @@ class StormCluster:
         return self.directory / "token"
 
     def deploy(self) -> None:
-        """Deploy. On this box nothing leaves it; elsewhere a token must not cross a network unencrypted."""
+        """Deploy. On this box nothing leaves it; elsewhere a token must not cross a network unencrypted. Raises
+        ExperimentError where the machines are not those of earlier runs."""
         home = storm_home(log.info)
         if place_of(self.series.experiment.testbed) == "elsewhere":
             cluster.certificate(self.inventory, self.directory)
@@ -131,6 +143,36 @@ class StormCluster:
             cluster.renew_redis_password(self.directory)
         cluster.deploy(self.inventory, self.directory, home, libraries=libraries_folder())
         note_deployment(self.directory, home)
+        self._note_software()
+
+    def _note_software(self) -> None:
+        """Record what is on the machines. Raises ExperimentError where a machine of that name had something else in
+        this series: an image or a package is newer, and the runs would not be comparable."""
+        answers, file = self._ask(["sh", "-c", SOFTWARE]), self.directory / SOFTWARE_FILE
+        images = {machine.name: machine.image for machine in self.machines}
+        software = {name: ", ".join(filter(None, (images[name], *text.splitlines()))) for name, text in answers.items()}
+        record = read_json_or_none(file) or {}
+        runs = [read_run(self.series.run_folder(run_id)) or {} for run_id in sorted(self.series.complete())]
+        for earlier in [record, *(run.get("software", {}) for run in runs)]:
+            if others := [name for name, text in software.items() if earlier.get(name, text) != text]:
+                name = others[0]
+                raise ExperimentError(
+                    f"{name} has {software[name]}; in earlier runs of {self.series.folder} it had {earlier[name]}, so"
+                    " the missing runs would not be comparable: start a new series with --new (in a trigger form:"
+                    " series: new); on EC2 name the image by its id (testbed.options.ec2.image: ami-…)"
+                )
+        write_json_atomic(file, {**record, **software})
+
+    def _ask(self, argv: Sequence[str]) -> Mapping[str, str]:
+        """Return the output of this command on each machine."""
+
+        def one(machine: Machine) -> str:
+            with connect(machine) as remote:
+                return remote.run(argv).stdout
+
+        machines = self.machines
+        with ThreadPoolExecutor(len(machines)) as pool:
+            return dict(zip((machine.name for machine in machines), pool.map(one, machines), strict=True))
 
     def reset(self, run: PlannedRun) -> None:
         if any(variant.code is not None for variant in self.series.experiment.variants):
@@ -142,6 +184,7 @@ class StormCluster:
             of_the_start = {"master", *self.series.experiment.acquired()}
             if others := [machine.name for machine in self.machines if machine.name not in of_the_start]:
                 self.give_back(others)
+        self._note_software()  # of a machine that replaced another, too, whatever became of its deploy
         cluster.reset(self.inventory, self.directory, run.run_id)
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
@@ -162,6 +205,7 @@ class StormCluster:
             self._describe()
             home = base_home(self.directory) or storm_home(log.info)
             cluster.extend(self.inventory, self.directory, machines, home)
+            self._note_software()
         except BaseException:  # an interrupt too: the caller has none of them then
             give_back_quietly(self, machines)
             raise
@@ -241,6 +285,18 @@ class StormCluster:
             answers = pool.map(lambda machine: answers_ssh(machine, BANNER_S), machines)
             return tuple(machine.name for machine, answer in zip(machines, answers, strict=True) if not answer)
 
+    def machine_faults(self, since_s: float, reporting: int | None) -> Mapping[str, str]:
+        faults, writing = {}, 0
+        for name, answer in self._ask(["sh", "-c", FAULTS, "faults", f"{since_s:.0f}"]).items():
+            *ended, fresh = (line.split() for line in answer.splitlines())
+            writing += int(fresh[0])
+            for program, *why in ended:
+                if program in DAEMONS or (program == "nimbus" and why[:2] == ["(terminated", "by"]):
+                    faults[name] = f"{program} ended {' '.join(why)}"
+        if reporting is not None and writing > reporting:
+            faults["master"] = f"samples of {reporting} workers arrive, and {writing} write them"
+        return faults
+
     def recalled(self) -> tuple[str, ...]:
         return series_lease.recalled(self.series)
 
@@ -283,7 +339,9 @@ class StormCluster:
         machines = {name: machine_facts(type, name not in starting) for name, type in types.items()}
         home = base_home(self.directory)  # the work tree may be another by now
         deployed = {"storm": read_json(home / "VERSION")["storm"]} if home else {}
-        return ClusterFacts(machines, versions() | deployed, box_facts())
+        software = read_json_or_none(self.directory / SOFTWARE_FILE) or {}
+        distinct = {"machines": "; ".join(sorted(set(software.values())))} if software else {}
+        return ClusterFacts(machines, versions() | deployed | distinct, box_facts(), software)
 
     def _describe(self) -> None:
         """Write the inventory of the current machines."""

@@ -18,7 +18,7 @@ from barograph.plan.durations import step_limit
 from barograph.series import hold
 from barograph.series.progress import ProgressFile
 from barograph.series.results import results_of
-from barograph.series.series import STOP_FILE, Series, read_series
+from barograph.series.series import STOP_FILE, Series, read_series, require_spec
 
 # One request may arrive twice: Airflow's worker passes its own signal on to its task. A later request is from
 # somebody in a hurry, and may cut a collection short.
@@ -63,6 +63,7 @@ def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> It
     its blame. Call `first` before the check whether the series was stopped."""
     with interruptible():
         try:
+            require_spec(series_dir)
             series = read_series(series_dir)
             with hold.beating(series_dir), results_of(series_dir).kept(series_dir):
                 first(series_dir)

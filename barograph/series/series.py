@@ -6,6 +6,7 @@ and its length is bounded.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -38,6 +39,7 @@ from barograph.series.provenance import git_state
 from barograph.series.results import complete_runs, results
 from barograph.series.run_record import is_of_execution, median_overhead, read_run
 from barograph.settings import ROOT, dag_run, results_root
+from inventory.leases.registry import state_dir
 
 PATTERN = frozenset("*?[")
 STOP_FILE = "stop"  # if present, this execution begins no further run
@@ -157,6 +159,9 @@ def open_series(
             "reported": predecessor.get("reported", {}),
         }
         series = write_series(folder, experiment, now, facts)
+        file, request = _request(folder)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json_atomic(file, request)
         ProgressFile(folder).tell(OPENED, opened_s=now)
     except Exception:
         with suppress(Exception):  # the original failure matters more
@@ -178,6 +183,23 @@ def write_series(folder: Path, experiment: Experiment, opened_s: float, facts: M
     }
     write_json_atomic(SeriesPaths(folder).series_json, document)
     return Series(folder, experiment, document["opened_s"])
+
+
+def require_spec(folder: Path) -> None:
+    """Raise ExperimentError where a series' request is not the one that this box opened it with: who may write to the
+    results, or a bucket, must not name what is started here."""
+    file, request = _request(folder)
+    if (read_json_or_none(file) or request) != request:
+        raise ExperimentError(
+            f"{folder}/series.json asks for something else than when the series was opened: somebody has changed it;"
+            " start a new series with --new (in a trigger form: series: new)"
+        )
+
+
+def _request(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Return the file for a series' request in the state folder, and its digest as the series' document has it."""
+    spec = json.dumps(series_document(folder).get("spec"), sort_keys=True)
+    return state_dir() / "series" / f"{folder.name}.json", {"spec_sha256": hashlib.sha256(spec.encode()).hexdigest()}
 
 
 def trace_contents(experiment: Experiment, kept_in: Path | None) -> dict[str, bytes]:

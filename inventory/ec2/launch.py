@@ -218,7 +218,7 @@ class Rental:
         type = self.plan.types[request.type.name].as_machine_type(request.type)
         return Machine(
             request.name, type, control, inside, inside, SSH_USER, 22, self._keys / "id_ed25519",
-            self._keys / "known_hosts",
+            self._keys / "known_hosts", image=self.plan.image.image_id,
         )  # fmt: skip
 
     @property

@@ -254,6 +254,9 @@ class FakeStorm(InProcessService):
         gone = () if self.joining == "booted" else sorted(self.returned)
         return (*self.faults.get("dead", ()), *sorted(self._down), *gone)
 
+    def machine_faults(self, since_s: float, reporting: int | None) -> Mapping[str, str]:  # noqa: ARG002 - the contract's
+        return dict(self.faults.get("machines", {}))
+
     def recalled(self) -> tuple[str, ...]:
         """The fault `recalled` is a name, `recalled_after_s` since when (s after the submission)."""
         self._catch_up()

@@ -1,18 +1,22 @@
 """A whole series over the fake testbed with machines that boot at their event, step by step as the DAG does it."""
 
 import json
+import os
+import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from analysis.record.files import write_json_atomic
 from barograph.campaign.steps import NoRunDue, deploy, do_run
-from barograph.errors import BudgetSpent, MachineLost
+from barograph.errors import BudgetSpent, ExperimentError, MachineLost
 from barograph.machines import holdings, series_lease
 from barograph.machines.holdings import read_holdings
 from barograph.machines.provision import provision, release
@@ -114,13 +118,15 @@ def real(series: Series, monkeypatch: pytest.MonkeyPatch) -> Iterator[StormClust
     monkeypatch.setattr("playbooks.cluster.extend", lambda *_args: extended.append(_args[2]))
     monkeypatch.setattr(StormCluster, "deploy", lambda _self: extended.append("all"))
     monkeypatch.setattr("barograph.run.storm_cluster.storm_home", lambda _tell: Path("/nowhere"))
+    monkeypatch.setattr(StormCluster, "_ask", lambda self, _argv: {one.name: JAVA for one in self.machines})
     extended.clear()
     yield StormCluster.of(series)
     release(series.folder)
 
 
+JAVA = "Debian GNU/Linux 12\nLinux 6.1.0-28\nopenjdk-17-jre-headless 17.0.17+10-1~deb12u1\n"
 extended: list[object] = []
-SILENT_MACHINES = StormCluster.silent_machines
+SILENT_MACHINES, DEPLOY = StormCluster.silent_machines, StormCluster.deploy
 
 
 def workers(cluster: StormCluster) -> tuple[set[str], set[str]]:
@@ -193,6 +199,77 @@ def test_a_machine_that_boots_is_in_the_inventory_while_it_is_there(series: Seri
     assert extended == [["m5"]] and boots_s["m5"] is not None
     assert workers(real) == ({"m1", "m2", "m3", "m4", "m5"}, {"m5"})
     assert real.give_back(["m5"]) and workers(real)[1] == set() and real.make_whole()
+
+
+def test_a_machine_with_another_java_is_refused_whenever_it_comes(
+    series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real.grow(["m5"])
+    facts = real.facts()
+    assert facts.software["m5"] == "Debian GNU/Linux 12, Linux 6.1.0-28, openjdk-17-jre-headless 17.0.17+10-1~deb12u1"
+    assert facts.versions["machines"] == facts.software["m1"], "once, where all have the same"
+    real.give_back(["m5"])
+    newer = JAVA.replace("17.0.17", "17.0.18")
+    monkeypatch.setattr(StormCluster, "_ask", lambda self, _argv: {one.name: newer for one in self.machines[-1:]})
+    with pytest.raises(ExperimentError, match=r"m5 has .* 17\.0\.18.* in earlier runs .* it had .* 17\.0\.17.*--new"):
+        real.grow(["m5"])
+    assert "m5" not in workers(real)[0]
+
+
+def test_a_resumed_series_is_not_measured_with_another_image(
+    series: Series, real: StormCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = series.plan()[0].run_id
+    document = {"status": "complete", "software": {"m2": f"ami-1, {', '.join(JAVA.splitlines())}"}}
+    write_json_atomic(series.run_folder(run) / "run.json", document)
+    monkeypatch.setattr(StormCluster, "deploy", DEPLOY)
+    monkeypatch.setattr("playbooks.cluster.deploy", lambda *_args, **_more: None)
+    monkeypatch.setattr("playbooks.cluster.certificate", lambda *_args: None)
+    monkeypatch.setattr("barograph.run.storm_cluster.note_deployment", lambda *_args: None)
+    monkeypatch.setattr("barograph.run.storm_cluster.libraries_folder", lambda: None)
+    monkeypatch.setattr("playbooks.cluster.reset", lambda *_args: None)
+    for step in (real.deploy, lambda: real.reset(series.plan()[1])):  # a replaced machine must stop every later run
+        with pytest.raises(ExperimentError, match=r"m2 has Debian .* in earlier runs .* it had ami-1, Debian"):
+            step()
+
+
+LOG = """\
+2026-11-28 10:00:00,123 WARN exited: nimbus (terminated by SIGKILL; not expected)
+2026-11-28 12:00:01,123 INFO exited: probe (terminated by SIGKILL; not expected)
+2026-11-28 12:00:02,123 WARN exited: nimbus (exit status 1; not expected)
+2026-11-28 12:00:03,123 INFO stopped: supervisor (exit status 143)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("", None),
+        ("WARN exited: nimbus (terminated by SIGKILL; not expected)", "nimbus ended (terminated by SIGKILL"),
+        ("WARN exited: supervisor (exit status 20; not expected)", "supervisor ended (exit status 20; not expected)"),
+    ],
+)
+def test_what_ended_a_daemon_is_asked_of_its_machine(
+    real: StormCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, fault: str | None
+) -> None:
+    """System.exit in Nimbus is the hosted scheduler's own doing; what came before the run is another's."""
+    (tmp_path / "supervisord.log").write_text(LOG + (f"2026-11-28 12:00:04,000 {line}\n" if line else ""))
+    (tmp_path / "one.avro").touch()
+    places = {"/var/log/supervisor/": f"{tmp_path}/", "/var/log/barograph/workers": str(tmp_path)}
+
+    def ask(_self: StormCluster, argv: Sequence[str]) -> dict[str, str]:
+        for there, here in places.items():
+            argv = [word.replace(there, here) for word in argv]
+        done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "TZ": "UTC"}, check=True)
+        return {"m1": done.stdout}
+
+    monkeypatch.setattr(StormCluster, "_ask", ask)
+    noon_s = datetime(2026, 11, 28, 12, tzinfo=UTC).timestamp()
+    faults = real.machine_faults(noon_s, None)
+    assert faults.get("m1", "").startswith(fault or "") and len(faults) == (fault is not None)
+    assert real.machine_faults(noon_s, 1) == faults
+    arriving = real.machine_faults(noon_s, 0)
+    assert arriving["master"] == "samples of 0 workers arrive, and 1 write them"
 
 
 def test_a_machine_that_no_plan_names_is_in_the_inventory_and_in_the_facts(series: Series, real: StormCluster) -> None:

@@ -44,6 +44,16 @@ from tests.support.durations import SHORT
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
+def test_who_changes_a_series_document_starts_nothing_here(faked: Experiment) -> None:
+    series = open_series(faked)
+    document = series_document(series.folder)
+    document["spec"]["testbed"] |= {"name": "existing", "options": {"existing": {"inventory": "/results/mine.sh"}}}
+    write_json_atomic(SeriesPaths(series.folder).series_json, document)
+    with pytest.raises(ExperimentError, match=r"series\.json asks for something else .* start a new series with --new"):
+        provision(series.folder)
+    assert registry.read_all() == ()
+
+
 @pytest.fixture
 def faked() -> Experiment:
     return with_changes(load("stela/star"), {**SHORT, "testbed": "fake", "repetitions": 1})
