@@ -41,7 +41,8 @@ def mirrors() -> dict[str, str]:
         with suppress(OSError, ET.ParseError):  # Maven itself says what is wrong with it
             for mirror in ET.parse(file).iterfind(".//{*}mirrors/{*}mirror"):
                 address, of = (mirror.findtext(f"{{*}}{key}", "").strip() for key in ("url", "mirrorOf"))
-                if urlsplit(address).hostname and "@" not in address:
+                is_blocked = mirror.findtext("{*}blocked", "").strip() == "true"  # Maven's own refusal of plain HTTP
+                if urlsplit(address).hostname and "@" not in address and not is_blocked:
                     by_address.setdefault(address, of)
     return by_address
 

@@ -194,6 +194,7 @@ def test_without_maven_one_jar_comes_from_central(
 
 
 SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>
+<mirror><id>z</id><mirrorOf>*</mirrorOf><url>http://0.0.0.0/</url><blocked>true</blocked></mirror>
 <mirror><id>a</id><mirrorOf>internal</mirrorOf><url>https://other.example.org/maven</url></mirror>
 <mirror><id>b</id><mirrorOf>central</mirrorOf><url>https://ann:secret@nexus.example.org/maven</url></mirror>
 <mirror><id>c</id><mirrorOf>external:*,!mine</mirrorOf><url>PLACE</url></mirror>

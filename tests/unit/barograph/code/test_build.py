@@ -285,7 +285,7 @@ def test_files_of_a_scheduler_are_kept_beside_its_jar(foreign: Make) -> None:
         (
             ("data/gone.csv",),
             100,
-            r"left no data/gone\.csv; files \*\.csv that are there: data/placement\.csv$",
+            r"left no data/gone\.csv; files \*\.csv that are there: data/placement\.csv;",
         ),
         (("data/outside.csv",), 100, r"left no data/outside\.csv"),
         (("../../built.json",), 100, r"left no \.\./\.\./built\.json"),
