@@ -108,7 +108,7 @@ def _run_facts(series: Series, context: SeriesContext, run: PlannedRun) -> Mappi
         "versions": {**facts.versions, **code},
         "harness_facts": dict(facts.harness),
         "machines": {name: dict(machine) for name, machine in facts.machines.items()},
-        "software": dict(facts.software),
+        **({"software": dict(facts.software)} if facts.software else {}),
         "clock_offset_ms": {},
         "missing": [],
         **({"date_s": time.time()} if is_simulated(series.experiment) else {}),

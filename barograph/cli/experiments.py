@@ -108,7 +108,7 @@ def check_one(name: str, changes: Mapping[str, Any], say: Say) -> None:
     experiment = resolve_experiment(with_changes(load(name), changes))
     is_local = place_of(experiment.testbed) == "this_box"
     if is_local:
-        require_fit_box(say)
+        require_fit_box()
     java.require()
     check(experiment)
     prepare_code(experiment, say, pack=False)
@@ -125,7 +125,7 @@ def add_setup_arguments(_setup: argparse.ArgumentParser) -> None:
 
 
 def execute_setup(_options: argparse.Namespace) -> int:
-    require_fit_box(say)
+    require_fit_box()
     whole_s = time.monotonic()
     parts = [*software_parts().items(), ("Airflow's database", lambda _: prepare_airflow(airflow_home()))]
     for name, make in parts:

@@ -29,19 +29,14 @@ from inventory.local import rootfs
 SIMULATED_INSTEAD = "a model of Storm needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"
 
 
-def require_fit_box(say: Say) -> None:
-    """Print the limits of this machine. Raises BarographError with everything that prevents a run."""
+def require_fit_box() -> None:
+    """Raise BarographError with everything of this box that prevents a run."""
     from inventory.local import preflight
 
     problems = preflight.check_box()
-    fatal = [problem for problem in problems if problem.fatal]
-    lacks = java_problems()
-    if fatal or lacks:
-        reasons = [str(problem) for problem in fatal] + lacks
-        blame = fatal[0].blame if fatal else "configuration"
+    if reasons := [*map(str, problems), *java_problems()]:
+        blame = problems[0].blame if problems else "configuration"
         raise BarographError(f"{'; '.join(reasons)}; {SIMULATED_INSTEAD}", blame)
-    for problem in problems:
-        say(f"note: {problem}")
 
 
 def java_problems() -> list[str]:
@@ -95,7 +90,7 @@ def prepare_series(
     experiment = resolve_experiment(experiment)
     place = place_of(experiment.testbed)
     if place == "this_box":
-        require_fit_box(say)
+        require_fit_box()
     java.require()
     from barograph.machines.reaper import leases_over, require_all_released, sweep
 

@@ -30,15 +30,8 @@ FILE_BYTES = 6 * 2**30  # of a pack or an archive: somebody else's repository mu
 # The owner of a checkout may be another user (sudo); the user who names a repository here wants its code run in any
 # case. No collection: a mirror keeps the commits of deleted branches.
 OPTIONS = (
-    "-c",
-    "safe.directory=*",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "advice.detachedHead=false",
-    "-c",
-    "gc.auto=0",
-)
+    "-c", "safe.directory=*", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false", "-c", "gc.auto=0",
+)  # fmt: skip
 BINDINGS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_COMMON_DIR")
 
 

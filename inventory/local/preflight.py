@@ -109,12 +109,11 @@ MEMORY_MB = 4000  # a master and four machines at the memory floor are 5 GB of l
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem and its remedy. If `fatal`, nothing works, else only `what` fails."""
+    """One problem, without which nothing works, and its remedy."""
 
     what: str
     remedy: str
     blame: str = "configuration"
-    fatal: bool = True
 
     def __str__(self) -> str:
         return f"{self.what}; {self.remedy}"
@@ -122,7 +121,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Box:
-    """Facts about the box. `works` are the kernel's abilities that passed: tbf, netem, veth, bridge, overlay."""
+    """Facts about the box. `works` are the kernel's abilities that passed: tbf, filter, veth, bridge, overlay."""
 
     system: str
     user_id: int
@@ -140,9 +139,8 @@ class Box:
 
 
 def check_box(state: Path | None = None, cache: Path | None = None) -> list[Problem]:
-    """Return every problem of this box, the fatal ones first; nothing is started or left behind."""
-    problems = box_problems(inspect_box(state or registry.state_dir(), cache or rootfs.cache_dir()))
-    return sorted(problems, key=lambda problem: not problem.fatal)
+    """Return every problem of this box; nothing is started or left behind."""
+    return box_problems(inspect_box(state or registry.state_dir(), cache or rootfs.cache_dir()))
 
 
 def box_problems(box: Box) -> list[Problem]:
@@ -164,16 +162,16 @@ def box_problems(box: Box) -> list[Problem]:
         what = f"cgroup controllers are missing: {', '.join(missing)} (version {box.cgroup_version})"
         problems.append(Problem(what, "enable them in the kernel's command line or in the container this runs in"))
     module = "load the kernel module, or use a kernel that has it"
-    for ability, what, remedy, is_fatal in (
-        ("veth", "no veth interfaces: machines cannot be connected", module, True),
-        ("bridge", "no bridges: machines cannot be connected", module, True),
-        ("tbf", "no tbf queueing discipline: bandwidth cannot be shaped", module, True),
+    for ability, what, remedy in (
+        ("veth", "no veth interfaces: machines cannot be connected", module),
+        ("bridge", "no bridges: machines cannot be connected", module),
+        ("tbf", "no tbf queueing discipline: bandwidth cannot be shaped", module),
+        ("filter", "no packet filter: machines would reach every program of this box", module),
         ("overlay", f"no overlay mounts on {box.state}: machines have no disk of their own",
-         f"{module}, or set BAROGRAPH_STATE to a folder on ext4 or xfs", True),
-        ("netem", "no netem queueing discipline: delay is unavailable", "nothing to do unless delay is wanted", False),
+         f"{module}, or set BAROGRAPH_STATE to a folder on ext4 or xfs"),
     ):  # fmt: skip
         if ability not in box.works:
-            problems.append(Problem(what, remedy, fatal=is_fatal))
+            problems.append(Problem(what, remedy))
     if box.bridge_filtered:
         problems.append(Problem(
             "iptables drops forwarded packets and sees bridged ones: machines could not talk to each other",
@@ -224,7 +222,7 @@ def _kernel_abilities(folder: Path) -> Iterator[str]:
         "veth": [*net, "ip", "link", "add", "try0", "type", "veth", "peer", "name", "try1"],
         "bridge": [*net, "ip", "link", "add", "try0", "type", "bridge"],
         "tbf": [*net, *shaped, "tbf", "rate", "1mbit", "burst", "128kb", "latency", "50ms"],
-        "netem": [*net, *shaped, "netem", "delay", "1ms"],
+        "filter": [*net, "iptables", "-A", "INPUT", "-p", "tcp", "--tcp-flags", "SYN,ACK", "SYN", "-j", "DROP"],
     }
     yield from (name for name, argv in trials.items() if _succeeds(argv))
     try:
@@ -241,7 +239,7 @@ def _kernel_abilities(folder: Path) -> Iterator[str]:
 
 def _bridge_filtered() -> bool:
     switch = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
-    if not switch.exists() or switch.read_text().strip() == "0" or shutil.which("iptables") is None:
+    if not switch.exists() or switch.read_text().strip() == "0":
         return False
     argv = ["iptables", "-S", "FORWARD"]
     try:

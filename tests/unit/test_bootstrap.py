@@ -124,7 +124,7 @@ def test_a_box_that_cannot_carry_machines_is_offered_what_needs_none(monkeypatch
     monkeypatch.setattr(preflight, "check_box", lambda: [preflight.Problem("podman does not start", "mend it")])
     monkeypatch.setattr(preparation, "java_problems", lambda: ["mvn is not installed; apt-get install maven"])
     with pytest.raises(BarographError) as caught:
-        preparation.require_fit_box(lambda _said: None)
+        preparation.require_fit_box()
     said = str(caught.value)
     assert said.startswith("podman does not start; mend it; ") and "mvn is not installed" in said
     offer = "needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"

@@ -22,5 +22,5 @@ def strangers_box(own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": FakeTestbed})
     for module in ("barograph.cli.preparation", "barograph.cli.experiments"):
-        monkeypatch.setattr(f"{module}.require_fit_box", lambda _say: None)
+        monkeypatch.setattr(f"{module}.require_fit_box", lambda: None)
     checks._cached_testbed.cache_clear()
