@@ -159,9 +159,10 @@ def open_series(
             "reported": predecessor.get("reported", {}),
         }
         series = write_series(folder, experiment, now, facts)
-        file, request = _request(folder)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_json_atomic(file, request)
+        if dag_run():  # its steps are tasks, each of which reads the document anew
+            file, request = _request(folder)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_json_atomic(file, request)
         ProgressFile(folder).tell(OPENED, opened_s=now)
     except Exception:
         with suppress(Exception):  # the original failure matters more
@@ -186,8 +187,8 @@ def write_series(folder: Path, experiment: Experiment, opened_s: float, facts: M
 
 
 def require_spec(folder: Path) -> None:
-    """Raise ExperimentError where a series' request is not the one that this box opened it with: who may write to the
-    results, or a bucket, must not name what is started here."""
+    """Raise ExperimentError where a series' request is not the one that a task opened it with: who may write to the
+    results, or a bucket, must not name what later tasks start."""
     file, request = _request(folder)
     if (read_json_or_none(file) or request) != request:
         raise ExperimentError(

@@ -44,7 +44,9 @@ from tests.support.durations import SHORT
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
-def test_who_changes_a_series_document_starts_nothing_here(faked: Experiment) -> None:
+def test_who_changes_a_series_document_starts_nothing_here(faked: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "stela_star")
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual")
     series = open_series(faked)
     document = series_document(series.folder)
     document["spec"]["testbed"] |= {"name": "existing", "options": {"existing": {"inventory": "/results/mine.sh"}}}
