@@ -28,17 +28,17 @@ def first_tuple_s(series: TupleCounts) -> float | None:
 
 
 def counts_since(series: TupleCounts, begin_s: float) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
-    """Return ends and sink rates of rows from `begin_s` on; a row with a second that ended earlier is left out."""
-    pairs = [(t, n) for t, n in zip(series.t, series.sinks, strict=True) if t - series.step_s + 1 >= begin_s]
+    """Return ends and throughput of rows from `begin_s` on; a row with a second that ended earlier is left out."""
+    pairs = [(t, n) for t, n in zip(series.t, series.throughput, strict=True) if t - series.step_s + 1 >= begin_s]
     return tuple(t for t, _ in pairs), tuple(n for _, n in pairs)
 
 
 def throughput_now(state: RunSnapshot, seconds: int = 5) -> dict[str, float]:
-    """Return mean tuples/s at each running topology's sinks, by name, over its newest seconds; none before these."""
+    """Return each running topology's mean throughput, tuples/s, by name, over its newest seconds; none before these."""
     means = {}
     for topology in state.topologies:
         rows = max(1, seconds // topology.series.step_s)
-        newest = [n for n in topology.series.sinks[-rows:] if n is not None]
+        newest = [n for n in topology.series.throughput[-rows:] if n is not None]
         if newest and topology.running:
             means[topology.name] = sum(newest) / len(newest)
     return means
@@ -124,11 +124,15 @@ class ServiceClient(ABC):
         seed: int,
         window_s: float,
         service_levels: Mapping[str, Mapping[str, float]] | None = None,
+        throughput: Mapping[str, str] | None = None,
     ) -> None:
-        """Forget the last run and begin this one. `service_levels`: by the topology's name in Storm."""
+        """Forget the last run and begin this one. `service_levels`, and where `throughput` is measured: by the
+        topology's name in Storm."""
         body = {"run_id": run_id, "policy": policy, "parameters": dict(parameters), "seed": seed, "window_s": window_s}
         if service_levels:
             body["service_levels"] = {name: dict(level) for name, level in service_levels.items()}
+        if throughput:
+            body["throughput"] = dict(throughput)
         self.call("/configure", body)
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:

@@ -16,6 +16,7 @@ ACKER = "__acker"  # Storm's component, whose lines count only its executed tupl
 SYSTEM_PREFIX = "__"  # of the names of Storm's own components and streams
 STORM_SCHEDULERS = ("default", "even", "resource_aware", "isolation")
 FOREIGN = "foreign"  # a foreign scheduler, named by its class
+SINKS, SPOUTS = "sinks", "spouts"  # where throughput is measured, unless at the component of another name
 LONGEST_WAIT_S = 600  # of a rebalance
 SHORTEST_ROUND_S, LONGEST_ROUND_S = 2.0, 3600.0  # between two decisions of a policy that acts by itself
 ActionKind = Literal["reconfigure", "reduce", "revert", "move", "acquire", "release"]
@@ -154,6 +155,11 @@ class Topology:
         """Return components that emit to no other and receive from one, in declared order."""
         sources, targets = {edge.source for edge in self.edges}, {edge.target for edge in self.edges}
         return tuple(c.name for c in self.components if c.name in targets and c.name not in sources)
+
+    def measured(self, throughput: str) -> frozenset[str]:
+        """Return the components whose tuples are the throughput: of `sinks`, of `spouts`, or the one of that name."""
+        spouts = tuple(c.name for c in self.components if c.kind == "spout")
+        return frozenset({SINKS: self.sinks(), SPOUTS: spouts}.get(throughput, (throughput,)))
 
 
 @dataclass(frozen=True)

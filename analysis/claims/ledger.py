@@ -30,11 +30,13 @@ from analysis.claims.rows import (  # fmt: skip
 from analysis.claims.simulated_rows import row_without_sweep, simulated_rows, with_sweeps
 from analysis.claims.statements import Claim, ClaimKind, load_claims
 from analysis.ingest.run_tables import failed_attempts
+from analysis.metrics.definitions import LEVELS_AND_TIMES, place_words
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, read_json_or_none
 from analysis.record.small_tables import rows
 from analysis.record.sweep_record import is_sweep, newest_sweeps
 from analysis.stats import paired_differences
+from barograph.errors import ConfigurationError
 from barograph.plan.experiment import WHOLE_CLUSTER, Experiment, recorded
 
 
@@ -48,6 +50,14 @@ def evaluate(
     """
     folders = [Path(folder) for folder in series_dirs]
     measured = conditions([SeriesPaths(folder) for folder in folders if not is_sweep(folder)])
+    for experiment, topologies in measured.throughput.items():
+        for name, places in topologies.items():
+            if len(places) > 1:
+                raise ConfigurationError(
+                    f"{experiment}: in these series throughput of {name or 'its topology'} is measured"
+                    f" {place_words(sorted(places))};"
+                    " judge those of each place apart"
+                )
     ledger = ledger_rows(load_claims(family), measured, simulated=simulated)
     return with_sweeps(ledger, [folder for folder in folders if is_sweep(folder)])
 
@@ -105,6 +115,7 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
     outcomes: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     experiments: dict[str, list[Experiment]] = defaultdict(list)
     topologies: dict[str, list[str]] = defaultdict(list)
+    throughput: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
     runs_beside = [rows(paths, "runs") for paths in {*beside} - {paths for paths, _ in runs_of}]
     all_runs = [*(runs.values() for _, runs in runs_of), *runs_beside]
@@ -113,8 +124,10 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
         for experiment in {run["experiment"] for run in runs.values() if run["experiment"]}:
             if (request := recorded(read_json_or_none(paths.series_json) or {})) is not None:
                 experiments[experiment].append(request)
+            for row in (topology_rows := rows(paths, "topologies")):
+                throughput[experiment][row["topology"]].add(row["throughput"])
             topologies[experiment] += small_tables.topologies(paths) or [
-                row["topology"] for row in rows(paths, "topologies") if row["topology"]
+                row["topology"] for row in topology_rows if row["topology"]
             ]  # none if the records have none
         failed = {run["run_id"]: run for run in failed_attempts(paths)}
         for run in runs.values():
@@ -134,7 +147,9 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
     topology_names = {
         name: tuple(sorted(dict.fromkeys(names), key=WHOLE_CLUSTER.__eq__)) for name, names in topologies.items()
     }
-    return SeriesConditions(dict(values), dict(outcomes), dict(experiments), topology_names)
+    return SeriesConditions(
+        dict(values), dict(outcomes), dict(experiments), topology_names, throughput=dict(throughput)
+    )
 
 
 def judge_all(claims: Sequence[Claim], measured: SeriesConditions) -> list[LedgerRow]:
@@ -169,5 +184,7 @@ def judge(claim: Claim, measured: SeriesConditions) -> LedgerRow:
         return row_without_sweep(claim)
     claim_conditions = measured.for_claim(claim)
     row = rules.judge(claim, claim_conditions)
+    if (place := claim_conditions.place(claim.experiment, claim.topology)) and claim.metric in LEVELS_AND_TIMES:
+        row = with_note(row, f"throughput is measured {place}")
     rests_on = (value.block[0] for value in claim_conditions.of(claim, claim.variant) if value.run_id in row.run_ids)
     return replace(row, series=tuple(sorted(Counter(rests_on).items())))

@@ -1,15 +1,17 @@
 """The data of the ledger: values of runs, and a row per claim."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby
 
 from analysis.claims.statements import Claim
+from analysis.metrics.definitions import place_words
 from analysis.stats.effect import Effect
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 from barograph.errors import ConfigurationError
 from barograph.plan.experiment import WHOLE_CLUSTER, Experiment
+from scheduler_plugins.model import SINKS
 
 REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
 NOT_TESTABLE, NOT_RUN = "not testable here", "not run"
@@ -62,6 +64,15 @@ class SeriesConditions:
     experiments: Mapping[str, Sequence[Experiment]] = field(default_factory=dict)
     topologies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_claim: Mapping[str, "SeriesConditions"] = field(default_factory=dict)
+    throughput: Mapping[str, Mapping[str, Collection[str]]] = field(default_factory=dict)  # by experiment and topology
+
+    def place(self, experiment: str, topology: str | None) -> str:
+        """Return where throughput is measured, in words; empty at the sinks."""
+        places = self.throughput.get(experiment, {})
+        names = {
+            *chain.from_iterable(values for name, values in places.items() if topology in (None, WHOLE_CLUSTER, name))
+        }
+        return place_words(sorted(names)) if names - {SINKS} else ""
 
     def for_claim(self, claim: Claim) -> "SeriesConditions":
         """Return the conditions by which the claim is judged."""

@@ -59,7 +59,8 @@ class Block:
 @dataclass(frozen=True)
 class MetricBlocks:
     """A metric of a pair after an event, block by block. `why_no_verdict` is empty if it may carry one. `topology`:
-    empty if there is only one."""
+    empty if there is only one. `throughput`: the word for it, with the place if that is not the sinks. `primary`: None
+    as everywhere (`PRIMARY`)."""
 
     pair: str
     metric: str
@@ -68,6 +69,8 @@ class MetricBlocks:
     note: str = ""
     why_no_verdict: str = ""
     topology: str = ""
+    throughput: str = "throughput"
+    primary: bool | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -156,6 +159,7 @@ def _block_number(run: Row) -> int:
     return int(number or 0)
 
 
+LACKS = {"payback_s": "moved nothing"}
 OF_CLOCKS = "by the machines' clocks these latencies may be wrong by as much as they are, or nobody knows by how much"
 
 
@@ -191,6 +195,8 @@ def metric_blocks(
                 reason = untimed.TOO_MANY
             elif any(numbers[run_id].lowest <= 0.0 < numbers[run_id].highest for run_id in measured):
                 reason = OF_CLOCKS
+        note = f"{len(blocks)} of {len(runs.ids)} whole blocks: in the others a side {LACKS.get(metric, 'has none')}"
         if blocks:
-            result.append(MetricBlocks(runs.pair.name, metric, event, blocks, why_no_verdict=reason))
+            note = note if len(blocks) < len(runs.ids) else ""
+            result.append(MetricBlocks(runs.pair.name, metric, event, blocks, note, reason))
     return result

@@ -146,7 +146,7 @@ def throughput_panels(comparison: ComparisonResult, data: SeriesData) -> Chart |
     panels = []
     for pair in pairs:
         panel = series_charts.throughput_panel(
-            data.renamed(sides, {pair.a: sides[0], pair.b: sides[1]}), sides, "throughput (tuples/s)",
+            data.renamed(sides, {pair.a: sides[0], pair.b: sides[1]}), sides, f"throughput {data.place} (tuples/s)",
             has_levels=max(map(len, sides)) <= LONG_LABEL,
         )  # fmt: skip
         panels.append(replace(panel, title=style.display_name(pair.name) if len(pairs) > 1 else ""))

@@ -21,7 +21,7 @@ from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.errors import RecordError
 from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics import untimed
-from analysis.metrics.definitions import PRIMARY
+from analysis.metrics.definitions import PRIMARY, PRIMARY_OF_LEVELS, place_words
 from analysis.metrics.uncertainty import clock_errors, has_latency_level, measurement_errors
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, read_json
@@ -29,8 +29,10 @@ from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import rows
 from barograph.errors import BarographError, ConfigurationError
 from barograph.plan.experiment import SIMULATED, WHOLE_CLUSTER
+from scheduler_plugins.model import SINKS
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
+ONE_OF_SEVERAL = "the question is about all topologies; `--topology NAME` asks about this one"
 NEEDED = ("runs", "measurements", "machines")  # tables of an A/A comparison on record
 
 
@@ -102,6 +104,8 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     runs = [runs_of(pair, [*failed_attempts(paths), *table]) for pair in question.pairs]
     events = {row["event_id"]: row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
     kinds, metrics = dict(sorted(events.items())), series_blocks(paths, runs, question.topology)
+    if question.topology is None:
+        metrics = of_cluster(metrics)
     if any(map(is_simulated, table)):
         return _answer_of_model(question, runs, metrics, kinds)
     differences, damages = differences_on_record(root) if on_record is None else (on_record, [])
@@ -131,8 +135,26 @@ def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None
         errors = measurement_errors(read("losses"), measurements, clocks, read("topologies"))
         measured = metric_blocks(runs, measurements, errors, untimed_on_record=on_record,
                                  latency_level=has_latency_level(read("topologies")))  # fmt: skip
-        blocks += [replace(each, topology=name or "") for each in (*measured, *latency_blocks)]
+        places = [
+            row["throughput"] for row in rows(paths, "topologies") if name in (None, WHOLE_CLUSTER, row["topology"])
+        ]
+        noun = f"throughput {place_words(places)}" if {*places} - {SINKS} else "throughput"
+        blocks += [replace(each, topology=name or "", throughput=noun) for each in (*measured, *latency_blocks)]
     return blocks
+
+
+def of_cluster(found: Iterable[MetricBlocks]) -> list[MetricBlocks]:
+    """Return the metrics of runs with several topologies as they are asked about: those of the cluster are tested, its
+    utility and attained service levels first where it has any; a test of every topology would find too little."""
+    blocks = list(found)
+    has_levels = any(each.metric in PRIMARY_OF_LEVELS for each in blocks if each.topology == WHOLE_CLUSTER)
+    primary = PRIMARY_OF_LEVELS if has_levels else PRIMARY
+    return [
+        replace(each, primary=each.metric in primary) if each.topology == WHOLE_CLUSTER
+        else replace(each, primary=False, why_no_verdict=each.why_no_verdict or ONE_OF_SEVERAL) if each.topology
+        else each
+        for each in blocks
+    ]  # fmt: skip
 
 
 def evaluate(question: Question, runs: list[PairRuns], found: Iterable[MetricBlocks], kinds: dict[str, str],
@@ -176,15 +198,15 @@ def _rows(
 
 
 def _with_note(row: MetricRow, question: Question) -> MetricRow:
-    order = sentence.rank_text(row, question.a.label, question.b.label) if row.kind is MetricKind.RANK else row.note
-    texts = (order, sentence.small_text(row), sentence.unsteady_text(row))
+    order = sentence.rank_text(row, question.a.label, question.b.label) if row.kind is MetricKind.RANK else ""
+    texts = (order, row.note, sentence.small_text(row), sentence.unsteady_text(row))
     return replace(row, note="; ".join(text for text in texts if text))
 
 
 def in_table_order(rows: list[MetricRow]) -> list[MetricRow]:
     """Sort primary ones first, pair by pair, in the order of PRIMARY; the others by event and name."""
     pairs = list(dict.fromkeys((row.pair, row.topology) for row in rows))
-    names = [RUNS_FAILED, *PRIMARY]
+    names = [RUNS_FAILED, *PRIMARY_OF_LEVELS, *PRIMARY]
 
     def place(row: MetricRow) -> tuple[bool, int, str, int, str]:
         rank = names.index(row.metric) if row.metric in names else len(names)

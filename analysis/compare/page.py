@@ -53,7 +53,7 @@ CAPTIONS = {
     ),
     "throughput": (
         "Throughput over time",
-        "Tuples executed at the sinks in 10 s windows, aligned to the first event (upright line). Bold lines are "
+        "Throughput {place} in 10 s windows, aligned to the first event (upright line). Bold lines are "
         "medians over runs, bands the smallest to the largest run; the dashed line is what the spouts were scheduled "
         "to emit.",
     ),
@@ -89,8 +89,7 @@ def write(series_dir: Path | str) -> Path:
 
 def _blocks(paths: SeriesPaths, found: ComparisonResult, lines: Sequence[Row]) -> Iterator[Block]:
     trust = page.folded(words.model_sentence(rows(paths, "runs"), paths.root))
-    for text in found.sentence.split(sentence.BETWEEN_TOPOLOGIES):
-        yield Sentence(text, "answer")
+    yield Sentence(found.sentence, "answer")
     end = str((read_json_or_none(paths.root / SUFFICIENT_FILE) or {}).get("said") or "")
     certainty = "No further block is needed" if found.certain else "Not as certain as the request"
     yield Sentence(f"{certainty}: {found.why}." + (f" It stopped there: {end}." if end else ""))
@@ -193,9 +192,11 @@ def _figures(paths: SeriesPaths, found: ComparisonResult) -> Iterator[Figure]:
             yield page_figure(f"comparison_{name}", *captions[name], drawing)
     title, caption = CAPTIONS["throughput"]
     for name in list(dict.fromkeys(row.topology for row in found.rows if row.metric != RUNS_FAILED)) or [""]:
-        if drawing := drawings.throughput_panels(found, series_data.collect(paths, name or None)):
+        data = series_data.collect(paths, name or None)
+        if drawing := drawings.throughput_panels(found, data):
+            text = caption.format(place=data.place)
             heading = f"{title}: {small_tables.topology_words(name)}" if name else title
-            yield page_figure(f"comparison_throughput{small_tables.topology_suffix(name)}", heading, caption, drawing)
+            yield page_figure(f"comparison_throughput{small_tables.topology_suffix(name)}", heading, text, drawing)
 
 
 def _sides(found: ComparisonResult) -> Iterator[Block]:

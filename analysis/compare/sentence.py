@@ -63,9 +63,11 @@ def _digits(row: MetricRow) -> int | None:
 
 def rank_text(row: MetricRow, a: str, b: str) -> str:
     """Return how many runs got there, if some did not, and who came first in the blocks."""
-    n = len(row.blocks)
-    counts = [sum(not side.censored for side in sides) for sides in
-           ([block.a for block in row.blocks], [block.b for block in row.blocks])]  # fmt: skip
+    n, sides = len(row.blocks), ([block.a for block in row.blocks], [block.b for block in row.blocks])
+    if not any(each.censored for side in sides for each in side):
+        zeros = [sum(each.number == 0.0 for each in side) for side in sides]
+        return f"at 0 in {zeros[0]} of {n} runs of {a} and {zeros[1]} of {n} of {b}, so blocks are ordered"
+    counts = [sum(not each.censored for each in side) for side in sides]
     signs = [block_order(block, metric(row.metric).smallest) for block in row.blocks]
     first = f"{b} first in {count_text(signs.count(-1), 'block')}, {a} in {signs.count(1)}, {signs.count(0)} tied"
     verb = "converged" if row.metric.startswith(CONVERGENCE) else "got there"
@@ -130,8 +132,6 @@ def distinct(texts: Iterable[str]) -> list[str]:
 
 
 Kinds = Mapping[str, str]  # event -> its kind
-BETWEEN_TOPOLOGIES = "\n"  # of the answer: with a dozen rows each, one paragraph would be too long
-MOST_LISTED = 4  # undecided metrics of one of several topologies; of more only their number is given
 
 
 def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds, *,
@@ -139,34 +139,19 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
     """Return better, worse, no difference, or that so many blocks do not show one or the other; then each pair's
     primary metrics and failures. `of_model`: the model's values, and those that are the same with every seed."""
     primary = [row for row in rows if row.primary]
-    parts = [(pair, topology) for pair in runs for topology in _topologies(pair, primary)]
     headline = (_model_headline if of_model else _headline)(question, primary, runs, kinds)
+    if topology := next((row.topology for row in primary if row.topology), ""):  # primary rows are of one
+        headline += f" ({topology_words(topology)})"
 
-    def text(pair: PairRuns, own: Sequence[MetricRow], failures: bool) -> str:
+    def text(pair: PairRuns) -> str:
         if of_model:
-            return _model_text(question, pair, own, kinds, failures, all_alike=_is_alike(primary))
-        return _of_pair(question, pair, own, kinds, short=len(parts) > 1, failures=failures)
+            return _model_text(question, pair, primary, kinds, all_alike=_is_alike(primary))
+        return _of_pair(question, pair, primary, kinds, short=len(runs) > 1)
 
-    if len(parts) == 1:
-        headline += f" ({topology_words(parts[0][1])})" if parts[0][1] else ""
-        only = text(runs[0], primary, True)
+    if len(runs) == 1:
+        only = text(runs[0])
         return f"{headline}: {only}." if only else f"{headline}."
-    parts_text = []
-    for pair, topology in parts:
-        own = [row for row in primary if row.topology == topology]
-        failures = topology == _topologies(pair, primary)[0]  # about the runs, for all topologies
-        words = topology_words(topology)
-        name = ", ".join(filter(None, (pair.pair.name if len(runs) > 1 or not topology else "", words)))
-        parts_text.append((name, text(pair, own, failures)))
-    between = BETWEEN_TOPOLOGIES if any(topology for _, topology in parts) else " "
-    return between.join([f"{headline}.", *(f"{name}: {each}." for name, each in parts_text if each)])
-
-
-def _topologies(pair: PairRuns, primary: Sequence[MetricRow]) -> list[str]:
-    """Return topologies in the order of the rows; one, without a name, if runs have only one."""
-    return distinct(
-        row.topology for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED
-    ) or [""]  # fmt: skip
+    return " ".join([f"{headline}.", *(f"{pair.pair.name}: {each}." for pair in runs if (each := text(pair)))])
 
 
 def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
@@ -208,9 +193,7 @@ def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[P
     )
 
 
-def _of_pair(
-    question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, short: bool, failures: bool = True
-) -> str:
+def _of_pair(question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, short: bool) -> str:
     rows = [row for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED]
     open_rows = [row for row in rows if row.verdict is Verdict.UNDECIDED]
     equal = [
@@ -219,14 +202,12 @@ def _of_pair(
         if row.verdict is Verdict.NO_DIFFERENCE
     ]
     parts = [
-        failures_text(question, pair) if failures else "",
+        failures_text(question, pair),
         _called_text(question, [row for row in rows if row.called], kinds),
         _called_text(question, [row for row in rows if row.why_no_verdict == SURVIVORS], kinds, "in complete runs "),
         f"no difference in {enumeration(equal)}" if equal else "",
     ]
-    if short and len(open_rows) > MOST_LISTED and open_rows[0].topology:
-        parts.append(f"{count_text(len(open_rows), 'metric')} undecided")
-    elif short:
+    if short:
         parts.append(_list_text("undecided", open_rows, kinds))
     else:
         parts += [f"{event_text(row, kinds)}: {undecided_text(question, row)}" for row in open_rows]
@@ -245,7 +226,10 @@ def _called_text(question: Question, rows: Sequence[MetricRow], kinds: Kinds, wh
     sizes = []
     for row in rows:
         if row.kind is MetricKind.RANK:
-            comparative = "longer" if row.sign > 0 else "shorter"
+            words = (
+                ("longer", "shorter") if any(b.a.censored or b.b.censored for b in row.blocks) else ("higher", "lower")
+            )
+            comparative = words[row.sign < 0]
             sizes.append(f"{comparative} ({rank_text(row, question.a.label, question.b.label)})")
         else:
             size_note = f", less than {goal_text(row)}" if row.within_goal else ""
@@ -306,11 +290,11 @@ def _model_headline(question: Question, primary: Sequence[MetricRow], runs: Sequ
     return f"The model gives of {b} against {a}, over {count_text(seeds, 'seed')}"
 
 
-def _model_text(question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, failures: bool,
+def _model_text(question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds,
                 all_alike: bool) -> str:  # fmt: skip
     rows = [row for row in primary if row.pair == pair.pair.name and row.blocks]
     equal = [row for row in rows if same_with_every_seed(row)]
-    parts = [failures_text(question, pair, of_model=True) if failures else ""]
+    parts = [failures_text(question, pair, of_model=True)]
     for row in rows:
         ends = interval_text(row) if len(row.blocks) > 1 or row.low != row.high else ""
         note = "; ".join(filter(None, (ends, unsteady_text(row), row.why_no_verdict)))
@@ -378,7 +362,7 @@ def certainty_text(question: Question, rows: Sequence[MetricRow], certain: bool,
         ([row for row in primary if is_wide_by_measurement(row)],
          "wider only by what the measurement may be wrong by, which no block narrows"),
         ([row for row in primary if row.kind is MetricKind.RANK],
-         "some runs never got there, and no number of blocks gives ranks an interval"),
+         "some runs never got there or are at 0, and no number of blocks gives ranks an interval"),
         ([row for row in primary if row.metric == RUNS_FAILED and row.verdict is Verdict.UNDECIDED],
          "nothing is called for the side that has more of them"),
     )  # fmt: skip

@@ -20,7 +20,7 @@ from analysis.metrics.definitions import PRIMARY, Better, DifferenceKind
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.stats import paired_differences
 from analysis.stats.effect import ZERO, Interval, paired, with_floor
-from analysis.stats.paired_differences import MINIMUM_BLOCKS, sign_test
+from analysis.stats.paired_differences import MINIMUM_BLOCKS, on_axis, sign_test
 from analysis.stats.shares import Failures
 
 
@@ -58,39 +58,51 @@ DifferencesOnRecord = Mapping[tuple[str, ...], Sequence[float]]
 
 
 def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record: DifferencesOnRecord) -> MetricRow:
-    """Return a row with its uncorrected p-value, hence without a verdict. Times that some runs never reached are
-    ordered block by block; differences below the smallest worth naming are ties."""
+    """Return a row with its uncorrected p-value, hence without a verdict. What has no number on the metric's scale is
+    ordered block by block: times that some runs never reached, where differences below the smallest worth naming are
+    ties, and ratios to a run at 0, where those inside the A/A floor of the other blocks are."""
     metric, quantum = definitions.metric(found.metric), definitions.quantum(found.metric)
     pairs = [watched_alike(block) for block in found.blocks]
-    a, b = [one for one, _ in pairs], [other for _, other in pairs]
-    is_ratio = metric.difference_kind is DifferenceKind.RATIO
-    ratio = is_ratio and min(a + b) > 0
+    ratio = metric.difference_kind is DifferenceKind.RATIO
+    numbers = [pair for pair in pairs if not ratio or min(pair) > 0.0]
+    a, b = [one for one, _ in numbers], [other for _, other in numbers]
+    is_ordered = found.censored or len(numbers) < len(pairs)
     has_ranges = any(not each.is_certain for block in found.blocks for each in (block.a, block.b))
-    may_be_judged = has_ranges and not found.censored and not found.why_no_verdict
+    may_be_judged = has_ranges and not is_ordered and not found.why_no_verdict
     ranges = [block.ends for block in found.blocks] if may_be_judged else []
-    effect, is_record = paired(a, b, ratio, quantum, ranges), False
-    smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
-    if has_p := len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict:
-        before = on_record.get(found.key, ()) if ratio is is_ratio else ()
-        effect, is_record = with_floor(effect, a, b, quantum, level, before, smallest)
+    effect, is_record = paired(a, b, ratio, quantum, ranges) if a else None, False
+    smallest = 100 * metric.smallest / fmean(a) if ratio and a else metric.smallest
+    has_p = len(pairs) >= MINIMUM_BLOCKS and not found.why_no_verdict
+    if effect and has_p and len(a) >= MINIMUM_BLOCKS:
+        effect, is_record = with_floor(effect, a, b, quantum, level, on_record.get(found.key, ()), smallest)
     row = MetricRow(
-        pair=found.pair, metric=found.metric, event=found.event, words=metric.words, primary=found.metric in PRIMARY,
-        kind=MetricKind.RANK, unit="", measured=effect, p=None, effect=None, blocks=found.blocks, sign=0,
-        topology=found.topology, why_no_verdict=found.why_no_verdict,
+        pair=found.pair, metric=found.metric, event=found.event,
+        words=metric.words.replace("throughput", found.throughput),
+        primary=found.metric in PRIMARY if found.primary is None else found.primary,
+        kind=MetricKind.RANK, unit="", measured=effect if found.censored else None, p=None, effect=None,
+        blocks=found.blocks, sign=0, topology=found.topology, why_no_verdict=found.why_no_verdict, note=found.note,
     )  # fmt: skip
-    if found.censored:
+    if is_ordered or effect is None:
         signs = [block_order(block, metric.smallest) for block in found.blocks]
-        p = sign_test(signs) if has_p else None
-        return replace(row, p=p, effect=fmean(signs), sign=int(np.sign(sum(signs))))
-    no_ratio = f"compared in {metric.unit} because a ratio needs values above 0" if is_ratio and not ratio else ""
+        if not found.censored and effect and effect.floor is not None:
+            bound = abs(on_axis(effect.estimate, float(np.copysign(effect.floor, effect.estimate.mean))))
+            is_tie = [min(pair) > 0.0 and abs(np.log(pair[1] / pair[0])) < bound for pair in pairs]
+            signs = [0 if tie else sign for sign, tie in zip(signs, is_tie, strict=True)]
+        sign, p = int(np.sign(sum(signs))), sign_test(signs) if has_p else None
+        if (
+            p is not None
+            and not found.censored
+            and sign * (fmean(y for _, y in pairs) - fmean(x for x, _ in pairs)) < 0
+        ):
+            p = 1.0  # more blocks go one way, and their mean the other
+        return replace(row, p=p, effect=fmean(signs), sign=sign)
     mean = geometric_mean if ratio else fmean
     return replace(
         row, kind=MetricKind.RATIO if ratio else MetricKind.DIFFERENCE, unit="%" if ratio else metric.unit,
-        a=mean(a), b=mean(b),
+        measured=effect, a=mean(a), b=mean(b),
         p=effect.p_outside(ZERO) if has_p else None, effect=paired_differences.cliffs_delta(b, a),
         floor_on_record=is_record,
         region=region_of_goal(goal_percent, smallest, fmean(a), ratio), sign=int(np.sign(effect.estimate.mean)),
-        note="; ".join(filter(None, (found.note, no_ratio))),
     )  # fmt: skip
 
 

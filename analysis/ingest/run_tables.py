@@ -9,6 +9,7 @@ from analysis.record import small_tables
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
 from analysis.record.small_tables import Row
 from barograph.plan.experiment import WHOLE_CLUSTER
+from scheduler_plugins.model import SINKS, SPOUTS
 
 Record = Mapping[str, Any]
 
@@ -54,12 +55,13 @@ def _name(topology: Record) -> str:
 
 
 def topology_rows(record: Record) -> Iterator[Row]:
-    """Yield a row a topology, with its service level."""
+    """Yield a row a topology, with where its throughput is measured, and its service level."""
     for position, topology in enumerate(topologies_of(record), start=1):
         level = topology.get("service_level") or {}
         yield {
             "topology": _name(topology), "topology_id": topology.get("id"), "position": position,
-            "workers": topology.get("workers"), **_numbers(level, "latency_ms", "juice", "max_utility"),
+            "workers": topology.get("workers"), "throughput": topology.get("throughput") or SINKS,
+            **_numbers(level, "latency_ms", "juice", "max_utility"),
         }  # fmt: skip
 
 
@@ -95,11 +97,14 @@ def failed_attempts(paths: SeriesPaths) -> list[Row]:
 def component_rows(record: Record) -> Iterator[Row]:
     """Yield a row a task, so that tasks are joined to components without another explode."""
     for topology in topologies_of(record):
+        place = topology.get("throughput") or SINKS
         for component in topology.get("components") or ():
+            name, is_sink, is_spout = component["name"], bool(component.get("sink")), component["kind"] == "spout"
+            is_measured = {SINKS: is_sink and not is_spout, SPOUTS: is_spout}.get(place, name == place)
             for task in component["tasks"]:
                 yield {
-                    "topology": _name(topology), "component": component["name"], "kind": component["kind"],
-                    "sink": bool(component.get("sink", False)), "executors": component["executors"], "task": task,
+                    "topology": _name(topology), "component": name, "kind": component["kind"], "sink": is_sink,
+                    "throughput": is_measured, "executors": component["executors"], "task": task,
                 }  # fmt: skip
 
 

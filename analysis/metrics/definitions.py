@@ -2,11 +2,12 @@
 the steady parts under them, and the tables, pages and judgements that use them. docs/metrics.md defines them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from analysis.metrics.steadiness import WINDOW_S
+from scheduler_plugins.model import SINKS, SPOUTS
 
 
 class Better(StrEnum):
@@ -187,12 +188,18 @@ METRICS = {
 }  # fmt: skip
 
 CONVERGENCE = "convergence_"  # prefix of the names of its three definitions
+LEVELS_AND_TIMES = (  # of throughput, wherever the topology's is measured
+    "throughput_before", "throughput_after", "gain_percent", "convergence_sp_s", "convergence_st_s",
+    "convergence_script_s", "downtime_s", "longest_s", "windows_at_zero_s",
+)  # fmt: skip
 LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}  # the share of all tuples for each
 LATENCY_COLUMNS = {"latency_all_p50_ms": "p50_ms", "latency_all_p95_ms": "p95_ms"}  # of the table `interval_latency`
 
 # The few in a sentence or on a first page; readers look at the others if these raise a question. Of the three
 # definitions of convergence the first paper's.
 PRIMARY = ("throughput_after", "convergence_sp_s", "downtime_s", "latency_all_p95_ms_after")
+# The same of a cluster whose topologies have service levels, in comparisons.
+PRIMARY_OF_LEVELS = ("utility_after", "met_percent_after", "attained_p5_percent_after")
 # The tables of runs in a report, by title.
 RUN_TABLES = {
     "Throughput and convergence": (
@@ -244,6 +251,12 @@ DRAWN = (
 def metric(name: str) -> Metric:
     """Return a metric by its name; one that is not in the table has no direction, so no value is better in it."""
     return METRICS.get(name) or Metric(name, NONE, DIFFERENCE, "", name.replace("_", " "))
+
+
+def place_words(places: Iterable[str] = ()) -> str:
+    """Return where throughput is measured, such as `at the sinks`; `places`: column `throughput` of `topologies`."""
+    names = dict.fromkeys(places) or [SINKS]
+    return " and ".join(f"at the {name}" if name in (SINKS, SPOUTS) else f"at {name}" for name in names)
 
 
 def quantum(name: str) -> float:

@@ -115,9 +115,9 @@ def busy_windows(throughput: DataFrame, inputs: DataFrame, levels: DataFrame) ->
     idle = inputs.groupBy(*WINDOW).agg(f.bool_and(_is_idle()).alias("idle"))
     is_idle = f.coalesce(f.col("idle") & ~f.col("unthrottled"), f.lit(False))
     rate = f.col("rate")
+    at_sinks = throughput.where(f.col("scope") == "sink").groupBy(*WINDOW, "complete").agg(f.sum("rate").alias("rate"))
     return (
-        throughput.where(f.col("scope") == "total")
-        .join(f.broadcast(levels.select(*UNIT, "unthrottled")), list(UNIT), how="inner")
+        at_sinks.join(f.broadcast(levels.select(*UNIT, "unthrottled")), list(UNIT), how="inner")
         .join(idle, list(WINDOW), how="left")
         .where(rate.isNull() | (rate > 0) | ~is_idle)
         .select(*WINDOW, "complete", rate.isNotNull().alias("reported"),

@@ -1,8 +1,9 @@
 """Throughput and downtime: the fate of the tuples, in windows aligned to an event.
 
-Throughput (SP II-A) is tuples executed at sinks per second, spouts beside. `axes`: rows (of `EVENT`, zero_s,
-first_s, last_s), either of the runs as a whole or of each of their events. Spark sums data that grows with the samples;
-data made from windows is plain Python.
+Throughput is of the components that the topology names for it: its sinks (SP II-A), its spouts, or one component.
+Tuples count where they are executed, at a spout where they are emitted. `axes`: rows (of `EVENT`, zero_s, first_s,
+last_s), either of the runs as a whole or of each of their events. Spark sums data that grows with the samples; data
+made from windows is plain Python.
 """
 
 from collections import defaultdict
@@ -120,14 +121,16 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
     """Return tuples per second of every window of every axis: 0 if workers were silent, null without reports, or
     if the number of due tuples is unknown.
 
-    Scopes: `sink` (a component), `total` (all sinks), `spouts` (emitted), `due` (offered); the last two as far as
+    Scopes: `sink` (a component), `total` (the throughput), `spouts` (emitted), `due` (offered); the last two as far as
     measured, because other people's logs lack some, and due tuples of spouts that never had a process are unknown.
     `complete`: the window lies wholly inside the observed time.
     """
     sinks: dict[Unit, set[str]] = defaultdict(set)
+    measured: dict[Unit, set[str]] = defaultdict(set)
     for row in components:
-        if row["sink"]:
-            sinks[unit_of(row)].add(row["component"])
+        for flag, names in (("sink", sinks), ("throughput", measured)):
+            if row[flag]:
+                names[unit_of(row)].add(row["component"])
     found: dict[tuple[Unit, str], _WindowCounts] = defaultdict(_WindowCounts)
     for row in activity:
         of_axis, of_task = found[unit_of(row), row["event_id"]], (row["executed"], row["emitted"]) != (None, None)
@@ -138,7 +141,9 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
             of_axis.due_unknown.add(row["window_s"])
         tuples_by_scope = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}
         if row["component"] in sinks[unit_of(row)]:
-            tuples_by_scope |= {("sink", row["component"]): row["executed"], ("total", ""): row["executed"]}
+            tuples_by_scope["sink", row["component"]] = row["executed"]
+        if row["component"] in measured[unit_of(row)]:
+            tuples_by_scope["total", ""] = row["executed"] if row["emitted"] is None else row["emitted"]
         for place, number in tuples_by_scope.items():
             if number is not None:
                 counts = of_axis.counts[place]
@@ -169,24 +174,24 @@ def grid(axis: Row) -> list[tuple[float, bool]]:
 
 
 def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFrame:
-    """Return stretches of whole seconds around each event, from the one before it until the next, in which no sink
-    executed anything: from, until.
+    """Return stretches of whole seconds around each event, from the one before it until the next, without throughput:
+    from, until.
 
-    A line that executed anything makes every second busy that it overlaps by more than `OVERLAP_S`, so that lines out
-    of step with the seconds leave no false zero.
+    A line with a tuple of it makes every second busy that it overlaps by more than `OVERLAP_S`, so that lines out of
+    step with the seconds leave no false zero.
     """
     end = f.floor(f.col("last_s") - f.col("zero_s") - EDGE_S).cast("bigint").alias("seconds")
     begin = f.ceil(f.col("first_s") - f.col("zero_s")).cast("bigint").alias("begin")
     spans = event_spans(axes).select(*EVENT, "zero_s", begin, end)
-    sinks = components.where("sink").select(*UNIT, "task")
+    measured = components.where("throughput").select(*UNIT, "task", "kind")
     first = f.floor(f.col("t_s") - f.col("dt_s") - f.col("zero_s") + OVERLAP_S)
     last = f.floor(f.col("t_s") - f.col("zero_s") - OVERLAP_S)
     middle = f.floor(f.col("t_s") - f.col("dt_s") / 2 - f.col("zero_s"))  # of a line shorter than both overlaps
     seconds = f.when(first <= last, f.sequence(first, last)).otherwise(f.array(middle))
     busy = (
-        tasks.where(f.col("executed") > 0)
+        tasks.join(f.broadcast(measured), [*UNIT, "task"], how="inner")
+        .where(f.when(f.col("kind") == "spout", f.col("emitted")).otherwise(f.col("executed")) > 0)
         .select(*UNIT, "t_s", "dt_s", "task")
-        .join(f.broadcast(sinks), [*UNIT, "task"], how="left_semi")
         .join(f.broadcast(spans), list(UNIT), how="inner")
         .select(*EVENT, "begin", "seconds", f.explode(seconds).alias("second"))
         .where((f.col("second") >= f.col("begin")) & (f.col("second") < f.col("seconds")))

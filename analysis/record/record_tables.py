@@ -80,7 +80,8 @@ JOINS_AT_SCALE = Column("joins_at_scale", "boolean", "", "whether the machine jo
                         "the machine is the master")
 SINK = Column("component", "string", "", "the sink; empty for the other scopes")
 SCOPE = Column("scope", "string", "",
-               "`sink` (one component), `total` (all sinks), `spouts` (emitted) or `due` (offered)")
+               "`sink` (one component), `total` (the throughput, by `topologies.throughput`), `spouts` (emitted) or "
+               "`due` (offered)")
 RATE = Column("rate", "double", "tuples/s", "mean over the window; 0 where workers were silent",
               "nobody reported in the window; of `due`: nobody knew all that fell due in it")
 COMPLETE = Column("complete", "boolean", "", "whether the window lies wholly inside what was observed")
@@ -138,6 +139,7 @@ RECORD_TABLES = (
         RUN_ID, TOPOLOGY_NAME, COMPONENT,
         Column("kind", "string", "", "`spout` or `bolt`"),
         Column("sink", "boolean", "", "whether it emits to nobody"),
+        Column("throughput", "boolean", "", "whether its tuples are the throughput, by `topologies.throughput`"),
         Column("executors", "int", "", "executors of the component at submission", "read from other people's logs"),
         TASK,
     )),
@@ -153,6 +155,8 @@ RECORD_TABLES = (
                "it was never submitted; read from other people's logs"),
         Column("position", "int", "", "its place in the plan, from 1"),
         Column("workers", "int", "", "workers that it asked for", "as topology_id"),
+        Column("throughput", "string", "",
+               "where its throughput is measured: `sinks` or `spouts`, all together, or the name of a component"),
         Column("latency_ms", "double", "ms", "its service level: mean latency of its tuples", "it has none in latency"),
         Column("juice", "double", "1", "its service level: share of its input that is processed (Henge's juice)",
                "it has none in juice"),

@@ -107,7 +107,7 @@ METRIC_TABLES = (
     Table("downtime", "time at zero throughput after an event", ("run_id", "topology", "event_id"), (
         *OF_EVENT,
         Column("downtime_s", "double", "s",
-               "seconds in which no sink executed a tuple, all together, in stretches over twice as long as any in the "
+               "seconds without throughput, all together, in stretches over twice as long as any in the "
                "later half before the event; of lines of several seconds, those of silent lines and between lines",
                "stretches before it had 10 s or more, and none is so long: not measurable at this rate"),
         Column("longest_s", "double", "s", "the longest stretch of them", "as `downtime_s`"),

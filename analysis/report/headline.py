@@ -80,17 +80,17 @@ def headline(
     after = f"after the {_event_name(events[event])}"
     if len(events) > 1:
         after = f"after event {list(events).index(event) + 1} of {len(events)} ({_event_name(events[event])})"
-    names_of = {each: measured_variants(event, each) for each in NOUNS}
+    names_of, noun = {each: measured_variants(event, each) for each in NOUNS}, _noun(claim(event, metric, ""), measured)
     if not names_of[metric]:
         failed = _failures([claim(event, metric, name) for name in variants], measured)
-        return f"No complete run measured a {NOUNS[metric]} {after}{failed}."
+        return f"No complete run measured a {noun} {after}{failed}."
     rows = [
         judge(claim(event, each, variant, baseline), measured)
         for each, variant, baseline in pairs
         if {variant, baseline} <= set(names_of[each])
     ]
     if not rows and metric != THROUGHPUT:
-        sentences = [f"There are no two variants to compare the {NOUNS[metric]} {after} of."]
+        sentences = [f"There are no two variants to compare the {noun} {after} of."]
     elif not rows:
         changes = [judge(claim(event, OWN_CHANGE, name), measured) for name in names_of[metric]]
         sentences = [_sentence(row, after, measured) for row in changes]
@@ -113,6 +113,12 @@ def headline(
             failed = failed_note(claim(event, metric, name), measured, _name)
             failure_notes.append(f"{_capital(_name(name))} has no complete run{failed and f': {failed}'}.")
     return " ".join([*sentences[:MOST_PAIRS], *omission, *([PACED] if is_paced else []), *failure_notes])
+
+
+def _noun(claim: Claim, measured: SeriesConditions) -> str:
+    metric = claim.metric if claim.metric in NOUNS else THROUGHPUT
+    place = measured.place(claim.experiment, claim.topology) if metric == THROUGHPUT else ""
+    return f"{NOUNS[metric]} {place}".rstrip()
 
 
 def _event_name(kind: str) -> str:
@@ -151,7 +157,7 @@ def _failures(claims: Sequence[Claim], measured: SeriesConditions) -> str:
 def _sentence(row: LedgerRow, after: str, measured: SeriesConditions) -> str:
     """Return the sentence that compares a variant with its baseline, or without one with itself before."""
     is_own_change, name, failed = row.claim.baseline is None, _name(row.claim.variant), _failures([row.claim], measured)
-    noun = f"{NOUNS[THROUGHPUT if is_own_change else row.claim.metric]} {after}"
+    noun = f"{_noun(row.claim, measured)} {after}"
     subject = f"{'in complete runs ' if failed else ''}{name}'{'' if name.endswith('s') else 's'} {noun}"
     baseline = "its own before" if is_own_change else _baseline_name(row)
     if row.measured is None and is_own_change:
@@ -172,7 +178,7 @@ def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: SeriesCon
         highest = replace(highest, low=low, high=high)
     variant, baseline = _name(highest.claim.variant), _baseline_name(highest)
     failed = _failures([row.claim for row in rows], measured)
-    noun = f"{NOUNS[highest.claim.metric]} {after}{' in complete runs' if failed else ''}"
+    noun = f"{_noun(highest.claim, measured)} {after}{' in complete runs' if failed else ''}"
     first = f"Of {len(rows)} variants compared with {baseline}, {variant} had the highest {noun}"
     if highest.measured is None:
         return f"The {noun} cannot be compared with {baseline}: {highest.reason}."

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from analysis.metrics.definitions import RUN_TABLES, Metric, metric
+from analysis.metrics.definitions import RUN_TABLES, Metric, metric, place_words
 from analysis.numerals import MISSING
 from analysis.record import event_timeline, run_errors
 from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_order
@@ -30,6 +30,7 @@ from analysis.report.page import Block, Definitions, Downloads, PageContent, Sec
 from analysis.report.series_tables import Measured, Measurements
 from analysis.report.table import Heading, ResultTable, badge, bold, code, columns, joined, link
 from barograph.plan.experiment import WHOLE_CLUSTER
+from scheduler_plugins.model import SPOUTS
 
 TABLES = (
     "throughput", "activity", "cpu_windows", "settled", "intervals", "damaged", "zeros", "scale_events", "latency",
@@ -114,12 +115,15 @@ def _measured(
 ) -> list[Section]:  # fmt: skip
     """Return the measurements over time and at each event, of all topologies and of each."""
     run_id, is_single = run.run_id, "" in measurements
-    datas = {name: run_data(run, _of_topology(tables, name)) for name in measurements}
+    datas = {}
+    for name in measurements:
+        names = (row["throughput"] for row in tables["topologies"] if name in ("", WHOLE_CLUSTER, row["topology"]))
+        datas[name] = run_data(run, _of_topology(tables, name), place_words(names))
     if is_single:
         drawing = run_timeline.chart(datas[""])
     else:
         drawing = run_timeline.topologies_chart([(topology_words(name), data) for name, data in datas.items()])
-    over_time: Block = Sentence("There is no whole window with a measurement at the sinks, so there is no figure.")
+    over_time: Block = Sentence("There is no whole window with a measurement of throughput, so there is no figure.")
     if drawing:
         over_time = page_figure("timeline", f"{run_id} over time", CAPTION if is_single else OF_TOPOLOGIES, drawing)
     labels = {outcome.event_id: f"{outcome.event_id}: {outcome.label}" for outcome in outcomes}
@@ -231,12 +235,13 @@ def _named(topology: str, row: Row) -> Row:
     return {"topology": topology, **row} if topology else row
 
 
-def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
-    """Return a run's data on the run's own axis: that of its only event, or of the whole run if it has several."""
+def run_data(run: RunPaths, tables: Mapping[str, list[Row]], place: str) -> RunData:
+    """Return a run's data on the run's own axis: that of its only event, or of the whole run if it has several.
+    `place`: where throughput is measured, in words."""
     axis = WHOLE_RUN if any(row["event_id"] == WHOLE_RUN for row in tables["activity"]) else None
     full_rows = [row for row in tables["throughput"] if row["complete"] and row["rate"] is not None]
     complete = {row["window_s"] for row in full_rows}
-    hidden = {"sink", "due"} if is_unthrottled(run) else {"sink"}
+    hidden = {"sink", "due" if is_unthrottled(run) else "", "spouts" if place == place_words([SPOUTS]) else ""}
     activity = [
         row for row in tables["activity"] if (axis is None or row["event_id"] == axis) and row["window_s"] in complete
     ]
@@ -252,6 +257,7 @@ def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
         tuple(event_timeline.event_marks(run)),
         tuple(sorted({(begin + row["start_s"], begin + row["end_s"]) for begin, row in steady})),
         tuple(event_timeline.own_decisions(run)),
+        place,
     )
 
 

@@ -15,6 +15,7 @@ import yaml
 from analysis.calibration import validation
 from analysis.errors import RecordError
 from analysis.metrics import uncertainty
+from analysis.metrics.definitions import place_words
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number
 from analysis.record.event_timeline import FIRST_EVENT
@@ -23,6 +24,7 @@ from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import HISTOGRAM, Row, rows
 from analysis.report.series_facts import flatten
 from analysis.report.series_tables import Measurements
+from scheduler_plugins.model import SINKS
 from topologies.work import BUFFER, UNBOUNDED, queue_length
 
 SIMULATOR_PAGE = "docs/simulator.md"
@@ -159,11 +161,9 @@ def workload_sentences(
             f"Offered load: {median(rates):.0f} tuples/s over all spouts before the first event (median over runs)"
             + (f", {rate} tuples/s of each spout component." if rate else ".") + congestion * bool(model)
         )  # fmt: skip
-    if values_of("surge_days"):  # OpenGov, whose output does not follow its input because of its join
-        sentences.append(
-            "Throughput at the sink is capped: the join emits a company at most once a day, whatever comes in. How much"
-            " the topology carries is what its spouts emit."
-        )
+    places = {row["throughput"] for row in rows(paths, "topologies")}
+    if places - {SINKS}:
+        sentences.append(f"Throughput is measured {place_words(sorted(places))}.")
     if model:
         name = {"sleep": "sleep (a tuple waits)", "busy": "busy (a tuple burns CPU)"}.get(model, model)
         per = f" of {cost} ms a character of the tuple's text" if cost else ""

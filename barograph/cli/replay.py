@@ -51,7 +51,7 @@ COLUMNS = {
     "moved": "executors_moved",
 }
 LEGEND = (
-    "before, after: tuples/s; gain: %; down: seconds without a tuple at a sink; lost: tuples; conv.: seconds (SP), >"
+    "before, after: tuples/s; gain: %; down: seconds without throughput; lost: tuples; conv.: seconds (SP), >"
     " where it did not converge; restarts: workers; moved: executors"
 )
 

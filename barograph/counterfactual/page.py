@@ -175,7 +175,7 @@ def _blocks(
         )
         yield page_figure("throughput", "Throughput over time", caption(comparison, data, lines), chart)
     else:
-        yield Sentence("There is no whole window with a measurement at the sinks, so there is no figure.")
+        yield Sentence("There is no whole window with a measurement of throughput, so there is no figure.")
     for event_id, what in comparison.events.items():
         yield Section(f"{event_id}: {what}", event_blocks(comparison, lines, event_id))
     if starts := ", ".join(f"{line.title} {line.run.differing_start}" for line in lines if line.run.differing_start):
@@ -191,7 +191,7 @@ def caption(comparison: OutcomeComparison, data: SeriesData, lines: Sequence[Out
     event, policy = next(iter(comparison.events.values())), style.display_name(comparison.runs[0].name)
     colour = "Black" if len(data.variants) <= style.LEGIBLE_VARIANTS else "Grey in every panel"
     text = (
-        f"Tuples executed at the sinks, in {WINDOW_S:g} s windows aligned to the first event, {event} (upright line)."
+        f"Throughput {data.place}, in {WINDOW_S:g} s windows aligned to the first event, {event} (upright line)."
         f" {colour} is what was recorded with {policy}; the rest is simulated, from the same start and with the same"
         " events. Numbers are the level after the last event. The dashed line is what the spouts were scheduled to"
         " emit; where a tuple reaches several sinks, their sum may lie above it."

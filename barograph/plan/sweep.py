@@ -94,6 +94,11 @@ class Sweep:
         for number, steps in enumerate(product(*(axis.steps for axis in self.axes)), start=1):
             pairs = [zip(axis.paths, step, strict=True) for axis, step in zip(self.axes, steps, strict=True)]
             points.append(self._point(number, dict(chain.from_iterable(pairs))))
+            if _places(points[-1]) != _places(points[0]):
+                raise ExperimentError(
+                    f"{point_words(self.source, number, points[-1].values)}: throughput is measured at"
+                    f" {_places(points[-1])}, and in point 1 at {_places(points[0])}; allowed: one place in all"
+                )
         _refuse_equal_runs(points, self.source)
         return tuple(points)
 
@@ -110,6 +115,11 @@ class Sweep:
             return SweepPoint(number, values, with_changes(experiment, self.changes))
         except ExperimentError as error:
             raise ExperimentError(f"{source}: {message_of(error)}") from error
+
+
+def _places(point: SweepPoint) -> str:
+    """Return where throughput is measured."""
+    return ", ".join(sorted({topology.throughput for topology in point.experiment.every_topology()}))
 
 
 def _refuse_equal_runs(points: Sequence[SweepPoint], source: str) -> None:

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from barograph.errors import ExperimentError
-from barograph.yaml_files import CLOSED, Word, put_at, validated
+from barograph.yaml_files import CLOSED, Text, Word, put_at, validated
+from scheduler_plugins.model import SINKS
 
 MOST_TOPOLOGIES = 1000
 COUNT, EACH = "count", "each"
 Each = Annotated[Mapping[str, tuple[Any, ...]], Field(exclude_if=not_)]
+MeasuredAt = Annotated[Text, Field(exclude_if=SINKS.__eq__)]
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class TopologyChoice:
     overrides: Mapping[str, Any] = field(default_factory=dict)  # Storm settings of the topology, and `workers`
     flux: Word | None = None  # the file's name, where the topology has another one in Storm
     service_level: ServiceLevelChoice | None = None  # what its owner asks for; policies see it
+    throughput: MeasuredAt = SINKS  # where it is measured: sinks or spouts, all together, or the name of a component
     count: Annotated[int, Field(strict=True, ge=1, le=MOST_TOPOLOGIES)] | None = None  # so many: name_1, name_2, …
     each: Each = field(default_factory=dict)  # with count: what differs, by keys with dots; a list of `count` values
 
@@ -79,7 +82,8 @@ def one_of_each_kind(topologies: Iterable[TopologyChoice]) -> list[TopologyChoic
     """Return the first of those that differ in nothing but name and service level, in their order."""
     kinds: dict[str, TopologyChoice] = {}
     for each in topologies:
-        kinds.setdefault(json.dumps([each.file, each.parameters, each.overrides], sort_keys=True), each)
+        key = json.dumps([each.file, each.parameters, each.overrides, each.throughput], sort_keys=True)
+        kinds.setdefault(key, each)
     return list(kinds.values())
 
 

@@ -143,10 +143,13 @@ def _note_missing(run: RunContext, missing: Sequence[str]) -> None:
 
 def _note_inspection(run: RunContext) -> None:
     """Record facts from the collected files: task ids as Storm gave them, and whether the bridge fell back."""
-    levels_by_name = {each.name: each.service_level for each in run.topologies()}
-    facts_by_name = topologies_of_decisions(run.record.folder, levels_by_name)
-    levels = {name: {"service_level": asdict(level)} for name, level in levels_by_name.items() if level is not None}
-    topologies = [facts_by_name[name] | levels.get(name, {}) for name in levels_by_name if name in facts_by_name]
+    choices = {each.name: each for each in run.topologies()}
+    topologies = []
+    for name, facts in topologies_of_decisions(run.record.folder, choices).items():
+        level = choices[name].service_level
+        levels = {"service_level": asdict(level)} if level is not None else {}
+        topologies.append(facts | {"throughput": choices[name].throughput} | levels)
+    topologies.sort(key=lambda facts: [*choices].index(facts["name"]))
     if topologies:
         run.record.add(
             {"topology": topologies[0]} | ({"topologies": topologies} if run.context.experiment.topologies else {})

@@ -29,6 +29,7 @@ from barograph.run.monitor import (
 )
 from barograph.series.run_record import RunRecord
 from playbooks.cluster import NO_SAMPLES
+from scheduler_plugins.model import SINKS
 from scheduler_plugins.service.run_snapshot import RunSnapshot
 from scheduler_plugins.service.samples import WINDOW_S
 
@@ -108,8 +109,9 @@ def _phases(run: RunContext) -> None:
             for each in run.topologies()
             if each.service_level is not None
         }
+        throughput = {each.name: each.throughput for each in run.topologies() if each.throughput != SINKS}
         context.service.configure(
-            run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S, levels
+            run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S, levels, throughput
         )
     names = context.experiment.topologies_at_start()
     with record.phase("submit", expected_s=8 * len(names)):

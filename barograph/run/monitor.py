@@ -49,7 +49,7 @@ class PhaseEnd:
         ):  # without the rows of a window that is not over; a row that began before the window does not belong to it
             number = max(0, number - round(ends[-1] - self.zero_s) % round(WINDOW_S) // series.step_s)
         steady, reason = is_steady(ends[:number], rates[:number])
-        drain = drain_reason(series.queues, series.sinks, series.step_s) if steady else None
+        drain = drain_reason(series.queues, series.throughput, series.step_s) if steady else None
         if steady and drain is None:
             return PhaseOutcome(True, reason)
         reason = drain or reason

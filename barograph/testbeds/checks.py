@@ -30,6 +30,7 @@ from inventory.testbed import (
     SupportsRemark,
     Testbed,
 )
+from scheduler_plugins.model import SINKS, SPOUTS
 from scheduler_plugins.service.samples import FRESH_S
 
 if TYPE_CHECKING:
@@ -168,7 +169,12 @@ def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
     ]
     if problems:
         return [f"topology {chosen.name}: {problem}" for problem in problems]
-    return _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides))
+    if errors := _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides)):
+        return errors
+    places = (SINKS, SPOUTS, *(component.name for component in _rendered(chosen).components))
+    if chosen.throughput not in places:
+        return [f"topology {chosen.name}: throughput is {chosen.throughput!r}; allowed: {', '.join(places)}"]
+    return []
 
 
 def _policies(experiment: Experiment) -> Sequence[str]:

@@ -89,7 +89,7 @@ def run_html(run: Page) -> str:
             ' {0} tuples/s"><line x1="0" y1="80" x2="600" y2="80"/>{1}<text x="606" y="8">{0} tuples/s</text>'
             '<text x="606" y="84">0</text><text x="600" y="100" text-anchor="end">now</text></svg>'
         ).format(top, joined(lines))
-        caption = "Throughput at the sinks of the run that is under way, one point a second, at most the last minute."
+        caption = "Throughput of the run that is under way, one point a second, at most the last minute."
         blocks.append(element("figure", joined([svg, element("figcaption", caption)])))
     if run.rows:
         cells = [

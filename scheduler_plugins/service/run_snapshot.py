@@ -82,9 +82,9 @@ class TupleCounts:
     """Tuples a second, a row each `step_s` seconds, oldest first; columns of equal length; None where unmeasured."""
 
     t: tuple[float, ...] = ()  # ends of rows
+    throughput: tuple[float | None, ...] = ()  # where the topology's is measured
     sinks: tuple[float | None, ...] = ()
-    spouts: tuple[float | None, ...] = ()
-    due: tuple[float | None, ...] = ()
+    due: tuple[float | None, ...] = ()  # at spouts
     queues: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # waiting tuples by component
     step_s: int = 1
 

@@ -122,6 +122,7 @@ class Samples:
     restarts: list[WorkerRestart] = field(default_factory=list)  # another process in a slot, or of a spout
     emissions: EmissionRecords = field(default_factory=EmissionRecords)
     sinks: frozenset[str] = frozenset()
+    measured: frozenset[str] = frozenset()  # the components whose tuples are the throughput
 
     def add_worker(self, line: Line) -> None:
         """Take a worker's line; raises KeyError, TypeError or ValueError for one that violates the contract."""
@@ -171,10 +172,11 @@ class Samples:
     def _count(self, line: Line) -> None:
         """Count a line. One of several seconds, by a throttled sampler, counts evenly in each of them."""
         tasks, spouts = line.get("tasks") or {}, line.get("spouts") or {}
-        executed = zip(tasks.get("component", ()), tasks.get("executed", ()), strict=True)
+        emitted = dict(zip(spouts.get("task", ()), spouts.get("emitted", ()), strict=True))
+        executed = [*zip(*(tasks.get(key, ()) for key in ("task", "component", "executed")), strict=True)]
         counts = {
-            "sinks": sum(n or 0 for component, n in executed if component in self.sinks),
-            "spouts": sum(n or 0 for n in spouts.get("emitted", ())),
+            "throughput": sum(emitted.get(t, n) or 0 for t, component, n in executed if component in self.measured),
+            "sinks": sum(n or 0 for _, component, n in executed if component in self.sinks),
             "due": sum(n or 0 for n in spouts.get("due", ())),
         }
         last_second, length, queues = int(line["t"]), max(1, round(line["dt_s"])), _waiting(tasks, spouts)
@@ -223,16 +225,17 @@ class Samples:
         return sum(1 for lines in self._lines.values() if lines and now - lines[-1].t_s < self._fresh_s)
 
     def series(self, now: float) -> TupleCounts:
-        """Return rows of `sample_s` by their ends, oldest first, without incomplete ones: tuples a second at sinks, at
-        spouts, due at spouts; and waiting tuples by component."""
+        """Return rows of `sample_s` by their ends, oldest first, without incomplete ones: throughput, tuples executed
+        at sinks and due at spouts, a second; and waiting tuples by component."""
         last_end = (int(now) - INCOMPLETE_S) // self.sample_s * self.sample_s
         first_end = min(self._series, default=last_end + 1)
         seconds = range(max(first_end, last_end - SERIES_LENGTH_S), last_end + 1, self.sample_s)
         rows = [self._series.get(second, {}) for second in seconds]
-        sinks, spouts, due = (tuple(row.get(key, 0.0) for row in rows) for key in ("sinks", "spouts", "due"))
+        names = ("throughput", "sinks", "due")
+        throughput, sinks, due = (tuple(row.get(name, 0.0) for row in rows) for name in names)
         keys = sorted(key for key in set[str]().union(*rows) if key.startswith(_QUEUE))
         queues = {key.removeprefix(_QUEUE): tuple(row.get(key, 0.0) for row in rows) for key in keys}
-        return TupleCounts(tuple(map(float, seconds)), sinks, spouts, due, queues, self.sample_s)
+        return TupleCounts(tuple(map(float, seconds)), throughput, sinks, due, queues, self.sample_s)
 
     def window(self, now: float, slots: Collection[str]) -> Window:
         """Return the window of rates while the topology is in these slots."""

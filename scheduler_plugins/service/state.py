@@ -23,6 +23,7 @@ from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import (
     LONGEST_ROUND_S,
     SHORTEST_ROUND_S,
+    SINKS,
     Decision,
     Failure,
     MachineLimits,
@@ -114,6 +115,7 @@ class ServiceState:
     _failures: tuple[Failure, ...] = ()  # not reported to the policy yet
     _unplaceable: frozenset[str] = frozenset()  # topology ids: the policy was asked, and found them no slot
     _service_levels: Mapping[str, ServiceLevel] = field(default_factory=dict)  # by the topology's name
+    _throughput: Mapping[str, str] = field(default_factory=dict)  # the same: where it is measured, if not at the sinks
     _input_rates: InputRates = field(default_factory=lambda: InputRates(0.0))  # as far back as a spout may be
 
     @property
@@ -129,7 +131,8 @@ class ServiceState:
         try:
             policy = bind(str(body["policy"]), body.get("parameters") or {})
             levels = {str(n): ServiceLevel(**level) for n, level in (body.get("service_levels") or {}).items()}
-        except (PolicyError, KeyError, TypeError, AttributeError) as error:
+            throughput = dict(body.get("throughput") or {})
+        except (PolicyError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise CallRefusal(400, f"configure: {error}") from error
         self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
         self.memory, self.topologies, self._window_s = {}, {}, _window_s(body)
@@ -140,7 +143,7 @@ class ServiceState:
         self._machines, self._released, self._events_seen = (), frozenset(), set()
         self._machines_since = {}
         self._round_t, self._configured = None, self._configured + 1
-        self._decide_every_s, self._failures, self._service_levels = None, (), levels
+        self._decide_every_s, self._failures, self._service_levels, self._throughput = None, (), levels, throughput
         self._limits, self.requests, self._unplaceable = None, MachineRequests(), frozenset()
         self._input_rates = InputRates(self.clock())
         self.log_path.unlink(missing_ok=True)
@@ -314,7 +317,8 @@ class ServiceState:
         self._machines_since = {name: self._machines_since.get(name, now) for name in self._machines}
         for topology_id, topology in topologies.items():
             if topology_id not in self.topologies:
-                state = TopologyState.first(topology, self._window_s, self._machines, self.sample_s)
+                place = self._throughput.get(topology.name, SINKS)
+                state = TopologyState.first(topology, self._window_s, self._machines, self.sample_s, place)
                 self.topologies[topology_id] = state
             self.topologies[topology_id].record(topology, now)
         for topology_id in self.topologies.keys() - topologies.keys():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from scheduler_plugins.model import Slot, Topology
+from scheduler_plugins.model import SINKS, Slot, Topology
 from scheduler_plugins.service.run_snapshot import LostTasks, Move, TopologyStatus, WorkerRestart
 from scheduler_plugins.service.samples import Samples
 
@@ -30,9 +30,13 @@ class TopologyState:
     _round_s: float = 0.0  # when that was
 
     @classmethod
-    def first(cls, topology: Topology, window_s: float, machines: tuple[str, ...], sample_s: int = 1) -> TopologyState:
-        """Return the state of a topology that is new in a request; `machines`: living ones."""
-        samples = Samples(topology.topology_id, window_s, sample_s, sinks=frozenset(topology.sinks()))
+    def first(
+        cls, topology: Topology, window_s: float, machines: tuple[str, ...], sample_s: int = 1, throughput: str = SINKS
+    ) -> TopologyState:
+        """Return the state of a topology that is new in a request; `machines`: living ones; `throughput`: where it is
+        measured (`Topology.measured`)."""
+        sinks, measured = frozenset(topology.sinks()), topology.measured(throughput)
+        samples = Samples(topology.topology_id, window_s, sample_s, sinks=sinks, measured=measured)
         return cls(topology.topology_id, topology.name, samples, machines)
 
     def record(self, topology: Topology, now: float) -> None:

@@ -114,6 +114,50 @@ def windows_after(
     ]  # fmt: skip
 
 
+# Components of a topology of which no two places have the same throughput, in tuples/s in each window.
+CHAIN = {
+    "spout_1": Shape("spout_1", then_level(1.0, *[0.6] * 5)),
+    "spout_2": Shape("spout_2", lambda number: [2.0] * number),
+    "work": Shape("work", then_level(*[1.5] * 3, *[0.0] * 4, *[1.2] * 5)),
+    "sink_1": Shape("sink_1", lambda number: [0.0] * 2 + [0.4] * (number - 2)),
+    "sink_2": Shape("sink_2", lambda number: [0.0] * 6 + [0.1] * (number - 6)),
+}
+PLACES = {  # what a topology may name, and the components whose tuples that are
+    "sinks": ("sink_1", "sink_2"),
+    "spouts": ("spout_1", "spout_2"),
+    "work": ("work",),
+    "sink_2": ("sink_2",),
+    "spout_1": ("spout_1",),
+}
+
+
+def chain_record(place: str) -> dict[str, Any]:
+    """Of `run.json`, with where throughput is measured."""
+    components = [
+        {"name": name, "kind": name.split("_")[0].replace("work", "bolt").replace("sink", "bolt"), "tasks": [task],
+         "executors": 1, "sink": name.startswith("sink")}
+        for task, name in enumerate(CHAIN, start=1)
+    ]  # fmt: skip
+    return {"topology": {"name": "", "throughput": place, "components": components}}
+
+
+def chain_rates(place: str, windows: int) -> list[float]:
+    """The throughput at that place."""
+    shares = zip(*(CHAIN[name].rates(windows) for name in PLACES[place]), strict=True)
+    return [LEVEL * sum(each) for each in shares]
+
+
+def chain_activity(key: dict[str, Any], windows: int) -> list[dict[str, Any]]:
+    """Rows of the table `activity`. A spout executes nothing, a bolt's emitted tuples are not counted."""
+    rows = []
+    for name, shape in CHAIN.items():
+        for i, share in enumerate(shape.rates(windows)):
+            tuples, is_spout = round(10 * LEVEL * share), name.startswith("spout")
+            counts = {"executed": 0 if is_spout else tuples, "emitted": tuples if is_spout else None}
+            rows.append({**key, "window_s": 10.0 * i, "component": name, "due": None, "due_unknown": False} | counts)
+    return rows
+
+
 def silences_between(busy: Sequence[int], begin: int, end: int) -> list[dict[str, Any]]:
     """Rows of `silences` for seconds with a tuple at a sink, of those from `begin` to `end` around an event."""
     key = {"run_id": "r", "topology": "", "event_id": "e1"}

@@ -21,6 +21,7 @@ from pyspark.sql import functions as f
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from barograph.errors import ConfigurationError, Say
+from scheduler_plugins.model import SINKS
 
 
 class ReaderOptions(BaseModel):
@@ -39,8 +40,8 @@ class LogSource:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The input of one run's `run.json` and `events.jsonl`. `sinks` None: found in the samples.
-    `note`: what the reader had to mend."""
+    """The input of one run's `run.json` and `events.jsonl`. `sinks` None: found in the samples. `throughput`: where it
+    is measured. `note`: what the reader had to mend."""
 
     run: str
     variant: str
@@ -49,6 +50,7 @@ class RunFacts:
     scaled_at_s: float | None
     scale_event: str
     sinks: tuple[str, ...] | None = None
+    throughput: str = SINKS
     note: str | None = None
 
 

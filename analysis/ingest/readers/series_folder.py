@@ -21,10 +21,12 @@ from pyspark.sql import functions as f
 
 from analysis.ingest.readers import contract
 from analysis.ingest.readers.contract import LogFormat, LogReader, LogSource, RunFacts, SeriesReader
+from analysis.metrics.definitions import place_words
 from analysis.metrics.throughput import WINDOW_S
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, append_event, experiment_of, write_json_atomic
 from barograph.errors import ConfigurationError, Say
+from scheduler_plugins.model import SINKS, SPOUTS
 
 SAMPLE_COUNTS = ("emitted", "transferred", "executed")
 SAMPLE_COLUMNS = ("run", "machine", "port", "task", "component", "spout", "t_s", "dt_s", *SAMPLE_COUNTS)
@@ -240,6 +242,16 @@ def _runs_with_samples(read: DataFrame, facts: Mapping[str, RunFacts]) -> dict[s
     result = {run: RunSamples(of_run, tuple(components[run]), *spans[run][1:]) for run, of_run in facts.items()}
     for run, each in result.items():
         event_s, names = each.facts.scaled_at_s, [row.component for row in each.components]
+        counted = [row.component for row in each.components if (row.emitted if row.spout else row.executed)]
+        if (place := each.facts.throughput) not in (SINKS, SPOUTS, *counted):
+            raise ConfigurationError(
+                f"run {run!r}: throughput is {place!r}; allowed: {', '.join((SINKS, SPOUTS, *counted))}"
+            )
+        if place == SPOUTS and not any(row.spout and row.emitted for row in each.components):
+            raise ConfigurationError(
+                f"run {run!r}: throughput is {SPOUTS!r}, but the log does not count what spouts emit; allowed: "
+                f"{', '.join((SINKS, *counted))}"
+            )
         if event_s is not None and not each.started_s < event_s < each.ended_s:
             raise ConfigurationError(
                 f"run {run!r}: the scale event is at {event_s:.0f}, but the log goes from {each.started_s:.0f} to "
@@ -266,7 +278,8 @@ def summary(run: RunSamples) -> str:
         if row.component in sinks
     )
     note = f"; {run.facts.note}" if run.facts.note else ""
-    return f"run {run.facts.run}: a report every {run.usual_s:g} s; spouts: {spouts or 'none'}; sinks: {ends}{note}"
+    places = f"spouts: {spouts or 'none'}; sinks: {ends}; throughput {place_words([run.facts.throughput])}"
+    return f"run {run.facts.run}: a report every {run.usual_s:g} s; {places}{note}"
 
 
 def sinks_of(found: RunSamples) -> set[str]:
@@ -320,7 +333,8 @@ def _write_run(paths: SeriesPaths, found: RunSamples, record: Mapping[str, Any])
         "variant": {"name": facts.variant, "policy": None, "parameters": {}},
         "status": "complete", "failure": None, "started_s": found.started_s, "ended_s": found.ended_s, "phases": [],
         # With edges the analysis would count waiting tuples as lost, because queues are unknown.
-        "topology": {"name": facts.topology, "workers": None, "components": components, "edges": []},
+        "topology": {"name": facts.topology, "workers": None, "throughput": facts.throughput,
+                     "components": components, "edges": []},
         "git_commit": None, "git_dirty": None, "versions": {}, "machines": {}, "clock_offset_ms": {},
         **record,
     })  # fmt: skip

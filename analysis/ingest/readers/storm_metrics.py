@@ -22,7 +22,7 @@ from analysis.ingest.readers.contract import LogReader, LogSource, ReaderOptions
 from analysis.ingest.readers.series_folder import OUT_OF_STEP, SAMPLE_COLUMNS
 from analysis.record import small_tables
 from barograph.errors import ConfigurationError
-from scheduler_plugins.model import SYSTEM_PREFIX
+from scheduler_plugins.model import SINKS, SYSTEM_PREFIX
 
 GROUPS = ("t_s", "machine", "port", "task", "component", "metric", "value")
 PATTERN = r"(?:^|\s)(\d{9,11})\t\s*([^\s:]+):(\d+)\s*\t\s*(-?\d+):([^\t]*?)\s*\t([^\t]+?)\s*\t(.*)$"
@@ -46,6 +46,7 @@ class StormMetricsOptions(ReaderOptions):
     scale_event: Literal["scale_out", "scale_in"] = "scale_out"
     interval_s: float | None = Field(default=None, gt=0)
     sinks: tuple[str, ...] | None = None
+    throughput: str = SINKS
 
 
 def run_of(source: LogSource) -> str:
@@ -71,7 +72,7 @@ def runs(parsed: DataFrame, sources: Sequence[LogSource]) -> Mapping[str, RunFac
         options, run, at = _options(source), run_of(source), _options(source).scaled_at
         topology = options.topology or re.sub(r"-\d+-\d{9,11}$", "", run)
         event_s = at.timestamp() if isinstance(at, datetime) else at
-        of_event = (event_s, options.scale_event, options.sinks)
+        of_event = (event_s, options.scale_event, options.sinks, options.throughput)
         facts = RunFacts(run, options.variant, options.repetition, topology, *of_event)
         if facts_by_run.setdefault(facts.run, facts) != facts:
             raise ConfigurationError(

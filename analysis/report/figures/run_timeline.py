@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import ceil, nan
 from statistics import fmean
 
+from analysis.metrics.definitions import place_words
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import style
@@ -28,7 +29,7 @@ MOST_CELLS = 4000  # of the map of CPU
 LINES = 8  # components with the longest queues that have a line
 RATES_IN, QUEUES_IN = 1.6, 1.5  # heights of panels; above the rates is room for the events' labels
 SMALL_IN = 1.15  # of one of several topologies
-LABELS = {"total": "at sinks", "due": "offered at spouts", "spouts": "emitted at spouts"}
+LABELS = {"due": "offered at spouts", "spouts": "emitted at spouts"}  # of other lines than throughput
 LINE_STYLES = {
     "due": (style.GREY, "--", 1.1),
     "spouts": (style.PALETTE[4], "-", 1.1),
@@ -52,6 +53,7 @@ class RunData:
     marks: tuple[EventMark, ...]
     parts: tuple[tuple[float, float], ...] = ()  # the steady parts that count
     decisions: tuple[tuple[float, str], ...] = ()  # of a policy that acts by itself: time and reason
+    place: str = place_words()  # where throughput is measured
 
 
 def chart(data: RunData, span: tuple[float, float] | None = None) -> Chart | None:
@@ -98,9 +100,9 @@ def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> Char
     for scope, (colour, dashes, width) in LINE_STYLES.items():
         line = mean_by_window(data.rates.get(scope, ()), window_s)
         if line:
-            spots = _spots(data, line, "tuples_per_s")
-            marks.append(LineMark(spots, colour, LABELS[scope], "rate", width=width, dashes=dashes))
-            ends.append(End(LABELS[scope], colour, line[-1][1]))
+            spots, label = _spots(data, line, "tuples_per_s"), LABELS.get(scope, data.place)
+            marks.append(LineMark(spots, colour, label, "rate", width=width, dashes=dashes))
+            ends.append(End(label, colour, line[-1][1]))
     highest = max(rate for line in data.rates.values() for _, rate in line)
     top = None if is_labelled else 1.08 * highest or 1.0
     marks.append(events(data.marks, is_labelled=is_labelled))

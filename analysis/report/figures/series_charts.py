@@ -45,7 +45,6 @@ from analysis.stats import survival
 
 OFFERED = "offered at spouts"
 THROUGHPUT_COLUMNS = point_columns("time_s = time (s); tuples_per_s = rate (tuples/s); runs; event /word")
-THROUGHPUT_LABEL = "throughput at sinks (tuples/s)"
 THROUGHPUT_TITLE = "Throughput over time, in tuples per second: medians and ranges over runs"
 SMALL_ABREAST = 4
 Rates = dict[float, list[tuple[float, str]]]  # by start of the window: (rate, run) in ascending order
@@ -68,12 +67,13 @@ def throughput_chart(data: SeriesData, title: str = THROUGHPUT_TITLE) -> Chart |
     """Return the timeline, or None if no complete run had an event."""
     if not data.totals:
         return None
+    label = f"throughput {data.place} (tuples/s)"
     if len(data.variants) <= style.LEGIBLE_VARIANTS:
-        return Chart(title, THROUGHPUT_COLUMNS, [throughput_panel(data, data.variants, THROUGHPUT_LABEL)], 3.4)
+        return Chart(title, THROUGHPUT_COLUMNS, [throughput_panel(data, data.variants, label)], 3.4)
     rows = ceil(len(data.variants) / SMALL_ABREAST)
     return Chart(
         title, THROUGHPUT_COLUMNS, [_small_panel(data, variant) for variant in data.variants], 2.1 * rows + 0.3,
-        SMALL_ABREAST, shares="xy", x_label=_time_axis(data, "the first event").label, y_label=THROUGHPUT_LABEL,
+        SMALL_ABREAST, shares="xy", x_label=_time_axis(data, "the first event").label, y_label=label,
         title_size=8.5,
     )  # fmt: skip
 
@@ -312,7 +312,7 @@ class FigureSpec:
 FIGURES = {
     "throughput": FigureSpec(
         "Throughput over time",
-        "Tuples executed at the sinks, in 10 s windows aligned to the first event (upright line). Bold lines are the "
+        "Throughput {place}, in 10 s windows aligned to the first event (upright line). Bold lines are the "
         "median over the runs of a variant, bands the smallest to the largest run. Numbers are the level after the "
         "last event. The dashed line is what the spouts were scheduled to emit "
         "(what fell due while a spout had no process is in it; of spouts that are not throttled there is none); "
@@ -328,7 +328,7 @@ FIGURES = {
     ),
     "downtime": FigureSpec(
         "Downtime",
-        "Seconds in which no sink executed a tuple, after machines left or died. Dots are runs, bars medians (Kaplan "
+        "Seconds without throughput {place}, after machines left or died. Dots are runs, bars medians (Kaplan "
         "and Meier's). A hollow triangle is a run that was still at zero when its watch ended: it was down for longer "
         "than shown. A dashed bar is a lower bound: the median was not reached.",
         downtime_chart,
@@ -354,9 +354,8 @@ FIGURES = {
 def build(data: SeriesData, suffix: str = "", of: str = "") -> list[Figure]:
     """Return the figures that have data. `suffix` and `of` distinguish those of one topology from others on their
     page."""
-    charts = {name: entry.chart(data) for name, entry in FIGURES.items()}
     return [
-        page_figure(f"{name}{suffix}", f"{FIGURES[name].title}{of}", FIGURES[name].caption, chart)
-        for name, chart in charts.items()
-        if chart is not None
+        page_figure(f"{name}{suffix}", f"{entry.title}{of}", entry.caption.format(place=data.place), chart)
+        for name, entry in FIGURES.items()
+        if (chart := entry.chart(data)) is not None
     ]

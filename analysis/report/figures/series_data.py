@@ -8,7 +8,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from analysis.metrics.definitions import DRAWN
+from analysis.metrics.definitions import DRAWN, place_words
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_order
@@ -117,6 +117,7 @@ class SeriesData:
     traffic: tuple[RunTraffic, ...] = ()  # of one run of each variant
     topology: str | None = None  # the drawn one of several; None: the only one, or the cluster
     of_model: bool = False  # the runs were simulated: they scatter by the model's noise, which needs no interval
+    place: str = place_words()  # where throughput is measured
 
     @property
     def own_marks(self) -> list[EventMark]:
@@ -195,6 +196,8 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         traffic=_traffic(paths, variants, topology or machines),
         topology=None if topology == machines else topology,
         of_model=any(map(is_simulated, runs)),
+        place=place_words(row["throughput"] for row in rows(paths, "topologies")
+                          if topology in (None, machines, row["topology"])),
     )  # fmt: skip
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from analysis.compare.blocks import Block, Value
 from analysis.compare.evaluation import compare
-from analysis.compare.result import RUNS_FAILED, ComparisonResult, MetricRow, Verdict, result_data
+from analysis.compare.result import RUNS_FAILED, ComparisonResult, MetricKind, MetricRow, Verdict, result_data
 from analysis.compare.sentence import verdict_text
 from analysis.compare.verdict import block_order
 from analysis.errors import RecordError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from tests.support.compared_series import LATENCY, Failed, SideOf, question, same_code, write
-from tests.support.series_by_hand import cut_short, drop_column
+from tests.support.series_by_hand import cut_short, drop_column, write_table
 
 SIX_A = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
 SIX_B = (112.0, 114.0, 111.5, 113.0, 112.0, 111.0)
@@ -217,10 +217,74 @@ def test_who_is_watched_longer_gains_nothing_by_it(a: Value, b: Value) -> None:
     assert block_order(Block(1, a, b)) == -block_order(Block(1, b, a))
 
 
-def test_a_ratio_over_zero_is_told_in_the_metrics_own_unit(tmp_path: Path) -> None:
-    found = row(one(tmp_path, SideOf({"throughput_after": (0.0, *SIX_A[1:])}), SideOf({"throughput_after": SIX_B})),
-                "throughput_after")  # fmt: skip
-    assert found.unit == "tuples/s" and "needs values above 0" in found.note and found.difference is not None
+TEN = [*SIX_A, *SIX_A[:4]]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict", "sign"),
+    [
+        (SIX_A, [0.0] * 6, Verdict.WORSE, -1),
+        ([0.0] * 6, SIX_B, Verdict.BETTER, 1),
+        (SIX_A, [*SIX_B[:5], 0.0], Verdict.UNDECIDED, 1),
+        (TEN, [*SIX_A[3:], *SIX_A, 0.0], Verdict.UNDECIDED, -1),  # the nine others are inside their floor
+        (TEN, [*(1.08 * each for each in TEN[:9]), 0.0], Verdict.UNDECIDED, 1),  # on average B is lower
+        (TEN, [*(1.5 * each for each in TEN[:9]), 0.0], Verdict.BETTER, 1),
+        (TEN, [*SIX_A[2:], *[0.0] * 6], Verdict.WORSE, -1),
+        ([0.0] * 6, [0.0] * 6, Verdict.UNDECIDED, 0),
+    ],
+)
+def test_a_run_at_0_is_ordered_and_changes_no_scale(
+    tmp_path: Path, a: Sequence[float], b: Sequence[float], verdict: Verdict, sign: int
+) -> None:
+    found = one(tmp_path, SideOf({"throughput_after": a}), SideOf({"throughput_after": b}))
+    throughput = row(found, "throughput_after")
+    assert (throughput.kind, throughput.unit, throughput.difference) == (MetricKind.RANK, "", None)
+    assert (throughput.verdict, throughput.sign) == (verdict, sign)
+    zeros = f"at 0 in {list(a).count(0.0)} of {len(a)} runs of main and {list(b).count(0.0)} of {len(b)} of my-branch"
+    assert throughput.note.startswith(zeros) and (not throughput.called or zeros in found.sentence)
+
+
+def test_a_number_that_a_side_lacks_in_some_blocks_says_in_how_many_both_have_it(tmp_path: Path) -> None:
+    """A policy that moved nothing has no time until its move has paid."""
+    a, b = (SideOf({"payback_s": values, "throughput_after": SIX_A})
+            for values in ([40.0] * 6, [20.0, None, 30.0, 20.0, None, 20.0]))  # fmt: skip
+    found = one(tmp_path, a, b)
+    assert row(found, "payback_s").note == "4 of 6 whole blocks: in the others a side moved nothing"
+    assert row(found, "throughput_after").note == "" and len(row(found, "payback_s").blocks) == 4
+
+
+@pytest.mark.parametrize("topology", [None, "j7"])
+@pytest.mark.parametrize("has_levels", [True, False])
+def test_of_many_topologies_the_question_is_the_clusters(
+    tmp_path: Path, has_levels: bool, topology: str | None
+) -> None:
+    """Of all 40 a tenth of the throughput is lost, and utility won; one of them is tested where one asks for it."""
+    jobs = [f"j{n}" for n in range(40)]
+    numbers = {"throughput_after": (SIX_A, [0.9 * each for each in SIX_A]), "utility_after": (SIX_A, SIX_B)}
+    root = write(tmp_path / "x" / "s", {"stela": (SideOf({}, blocks=6), SideOf({}, blocks=6))}, topology=topology)
+    rows = [
+        {"run_id": f"stela_{side}-r{block}", "topology": name, "metric": metric, "value": values[block - 1],
+         "censored": False, "steady": True}
+        for name in (*jobs, "all") for metric, both in numbers.items() if has_levels or metric != "utility_after"
+        for side, values in zip("ab", both, strict=True) for block in range(1, 7)
+    ]  # fmt: skip
+    write_table(root, "measurements", rows)
+    write_table(root, "topologies", [
+        {"run_id": f"stela_{side}-r{block}", "topology": name, "position": place, "throughput": "sinks"}
+        for place, name in enumerate(jobs, start=1) for side in "ab" for block in range(1, 7)
+    ])  # fmt: skip
+    found = compare(root)
+    primary = {(row.metric, row.topology): row.verdict for row in found.rows if row.primary}
+    tested = {row.topology for row in found.rows if row.p is not None}
+    if topology:
+        assert primary == {("throughput_after", "j7"): Verdict.WORSE} and tested == {"j7"}
+    elif has_levels:
+        assert primary == {("utility_after", "all"): Verdict.BETTER} and tested == {"all"}
+    else:
+        assert primary == {("throughput_after", "all"): Verdict.WORSE} and tested == {"all"}
+    described = [row for row in found.rows if row.topology == "j3"]
+    assert all(row.verdict is Verdict.NONE and row.difference is not None for row in described)
+    assert bool(described) is (topology is None)
 
 
 def test_a_side_that_fails_every_time_is_worse_and_needs_no_more_blocks(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from tests.support.series_by_hand import write_table
 
 SIX = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
 FAST = tuple(0.9 * value for value in SIX)
-LEVELS = {"max_utility": 35.0, "latency_ms": 60.0, "juice": None, "topology": "t", "position": 0}
+LEVELS = {"max_utility": 35.0, "latency_ms": 60.0, "juice": None, "topology": "t", "position": 0,
+          "throughput": "sinks"}  # fmt: skip
 
 
 def row(found: ComparisonResult, metric: str) -> MetricRow:

@@ -1,28 +1,38 @@
 """Levels, gains and verdicts of series whose right answer is known (tests.support.series_with_answers)."""
 
 from collections.abc import Container, Sequence
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 import pytest
 
+from analysis.ingest.run_tables import component_rows
 from analysis.metrics.convergence import convergence_rows, interval_rows, phase_windows
 from analysis.metrics.measurements import measurements
 from analysis.metrics.steadiness import is_steady
+from analysis.metrics.throughput import EDGE_S, throughput_rows
+from scheduler_plugins.model import Component, Edge, Topology
+from scheduler_plugins.service.samples import Samples
 from tests.support.series_with_answers import (
+    CHAIN,
     DIPS,
     GENTLE,
     LATE,
     LEVEL,
     LEVEL_FROM_THE_START,
     LEVELS,
+    PLACES,
     RAMPS,
     STEPS,
     SWINGS,
     TRENDS,
     Rates,
     Shape,
+    chain_activity,
+    chain_rates,
+    chain_record,
     series,
     then_level,
     windows_after,
@@ -36,7 +46,10 @@ WINDOWS = 30
 
 def measured(rates: Rates | Sequence[float], unreported: Container[int] = ()) -> dict[str, Any]:
     """The numbers of a run with these windows after its event; `steady`, and where its part begins, with them."""
-    throughput = windows_after(rates, KEY, unreported)
+    return numbers_of(windows_after(rates, KEY, unreported))
+
+
+def numbers_of(throughput: list[dict[str, Any]]) -> dict[str, Any]:
     series = phase_windows(throughput)
     intervals = interval_rows(series, {})
     tables = {
@@ -46,6 +59,33 @@ def measured(rates: Rates | Sequence[float], unreported: Container[int] = ()) ->
     }
     numbers = {row["metric"]: row["value"] for row in measurements(lambda name: tables.get(name, []))}
     return numbers | {name: intervals[0][name] for name in ("steady", "start_s")}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_levels_and_times_are_those_of_the_place_that_the_topology_names(place: str) -> None:
+    """Spouts, sinks and a component have other levels, dips and outages; in the live series as in the tables."""
+    components = [{"run_id": "r", **row} for row in component_rows(chain_record(place))]
+    axis = {**KEY, "zero_s": 0.0, "first_s": -EDGE_S, "last_s": 10.0 * WINDOWS + EDGE_S}
+    rows = throughput_rows([axis], chain_activity(KEY, WINDOWS), components)
+    expected = chain_rates(place, WINDOWS)
+    assert numbers_of(rows) == measured(expected)
+    assert len({measured(chain_rates(each, WINDOWS))["throughput_after"] for each in PLACES}) == len(PLACES)
+    parts = chain_record(place)["topology"]["components"]
+    edges = [Edge(a, "default", b, "shuffle") for a, b in pairwise(("spout_1", "work", "sink_1"))]
+    edges += [Edge("spout_2", "default", "work", "shuffle"), Edge("work", "default", "sink_2", "shuffle")]
+    topology = Topology(
+        "t-1", "t", 1, tuple(Component(each["name"], each["kind"], (), ()) for each in parts), tuple(edges)
+    )
+    samples = Samples("t-1", sample_s=10, measured=topology.measured(place))
+    for row in chain_activity(KEY, WINDOWS):
+        task = 1 + [*CHAIN].index(row["component"])
+        emitted, executed = row["emitted"], row["executed"]
+        tasks = {"task": [task], "component": [row["component"]], "executed": [executed], "queue": [0],
+                 "emitted": [executed if emitted is None else emitted]}  # fmt: skip
+        spouts = {} if emitted is None else {"spouts": {"task": [task], "emitted": [emitted], "behind_ms": [0.0]}}
+        line = {"v": 1, "t": 1010.0 + row["window_s"], "dt_s": 10.0, "machine": "m1", "port": task, "pid": 1}
+        samples.add_worker(line | {"seq": 0, "topology": "t-1", "tasks": tasks} | spouts)
+    assert list(samples.series(1010.0 + 10 * WINDOWS).throughput) == pytest.approx(expected)
 
 
 def drawn(shape: Shape, noise: float, windows: int = WINDOWS, number: int = 60, tails: bool = False) -> list[Rates]:

@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from analysis.ingest.run_tables import component_rows
 from analysis.metrics.placement import time_to_load
 from analysis.metrics.throughput import EDGE_S, downtime, grid, silences, throughput_rows, zeros
-from tests.support.series_with_answers import poisson_silences, silences_between
+from tests.support.series_with_answers import CHAIN, PLACES, chain_record, poisson_silences, silences_between
 
 UNIT = {"run_id": "r", "topology": ""}
 
 AXIS = {**UNIT, "event_id": "e1", "zero_s": 100.0, "first_s": 75.0, "last_s": 130.0}
 COMPONENTS = [
-    {**UNIT, "component": name, "sink": name.startswith("sink"), "task": task}
+    {**UNIT, "component": name, "sink": name.startswith("sink"), "throughput": name.startswith("sink"), "task": task}
     for task, name in enumerate(("spout", "sink_1", "sink_2"))
 ]
+TASKS = "run_id string, topology string, t_s double, dt_s double, task int, executed bigint, emitted bigint"
+MEASURED = "run_id string, topology string, task int, kind string, throughput boolean"
 
 
 def counted(window_s: float, component: str | None, **counts: int | None) -> dict[str, Any]:
@@ -113,10 +116,10 @@ def test_a_topology_is_loaded_when_its_last_task_has_reported() -> None:
 def test_a_short_line_makes_one_second_busy(spark: SparkSession) -> None:
     """A worker that was killed wrote its last line after 0.3 s, across a full second: it was busy in one of them."""
     tasks = spark.createDataFrame(
-        [("r", "", 110.1, 0.3, 1, 5)],
-        "run_id string, topology string, t_s double, dt_s double, task int, executed bigint",
+        [("r", "", 110.1, 0.3, 1, 5, 0)],
+        TASKS,
     )
-    components = spark.createDataFrame([("r", "", 1, True)], "run_id string, topology string, task int, sink boolean")
+    components = spark.createDataFrame([("r", "", 1, "bolt", True)], MEASURED)
     spans = spark.createDataFrame(
         [("r", "", "e1", 100.0, 100.0, 122.0)],
         "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double",
@@ -126,12 +129,33 @@ def test_a_short_line_makes_one_second_busy(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_silence_is_that_of_the_place_that_the_topology_names(spark: SparkSession) -> None:
+    """Each component's windows are seconds here; a spout's tuples are those that it emits."""
+    components, tasks = [], []
+    for place in PLACES:
+        for row in component_rows(chain_record(place)):
+            components.append((place, "", row["task"], row["kind"], row["throughput"]))
+            rates = CHAIN[row["component"]].rates(30)
+            counts = [(0, round(1000 * share)) for share in rates]
+            for second, (none, tuples) in enumerate(counts, start=101):
+                both = (none, tuples) if row["kind"] == "spout" else (tuples, 7)
+                tasks.append((place, "", float(second), 1.0, row["task"], *both))
+    spans = spark.createDataFrame(
+        [(place, "", "e1", 100.0, 100.0, 131.0) for place in PLACES],
+        "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double",
+    )
+    found = silences(spark.createDataFrame(tasks, TASKS), spark.createDataFrame(components, MEASURED), spans)
+    stretches = {(row.run_id, row.from_second, row.until_second) for row in found.collect()}
+    assert stretches == {("sinks", 0, 2), ("work", 3, 7), ("sink_2", 0, 6)}
+
+
+@pytest.mark.spark
 def test_silences_reach_back_to_the_event_before(spark: SparkSession) -> None:
     tasks = spark.createDataFrame(
-        [("r", "", t_s, 1.0, 1, 5) for t_s in (92.0, 98.0, 110.0)],
-        "run_id string, topology string, t_s double, dt_s double, task int, executed bigint",
+        [("r", "", t_s, 1.0, 1, 5, 0) for t_s in (92.0, 98.0, 110.0)],
+        TASKS,
     )
-    components = spark.createDataFrame([("r", "", 1, True)], "run_id string, topology string, task int, sink boolean")
+    components = spark.createDataFrame([("r", "", 1, "bolt", True)], MEASURED)
     spans = spark.createDataFrame(
         [("r", "", "e1", 100.0, 89.5, 113.0)],
         "run_id string, topology string, event_id string, zero_s double, first_s double, last_s double",

@@ -98,7 +98,9 @@ def test_a_table_that_cannot_be_read_has_no_numbers_and_the_log_says_why(
     paths = SeriesPaths(tmp_path / "stela" / "star" / "20261121-000000-a")
     small_tables.write(paths, "runs", [run("a-r1", "a", 1)])
     small_tables.write(paths, "measurements", [row("a-r1", 4.0)])
-    small_tables.write(paths, "topologies", [{"run_id": "a-r1", "topology": "star", "position": 1}])
+    small_tables.write(
+        paths, "topologies", [{"run_id": "a-r1", "topology": "star", "position": 1, "throughput": "sinks"}]
+    )
     assert numbers_of(paths.root)["a"]["downtime_s"]["e1"]["values"] == [4.0]
     cut_short(paths.root, table)
     assert numbers_of(paths.root) == {}

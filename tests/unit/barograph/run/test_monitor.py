@@ -91,9 +91,9 @@ def test_the_state_of_a_run_of_several_topologies_is_that_of_all_that_run(tmp_pa
 
 
 def test_throughput_now_is_that_of_each_topology_that_runs() -> None:
-    counts = [TupleCounts((1, 2), (n, n), (0, 0), (0, 0)) for n in (10, 5, 100)]
+    counts = [TupleCounts((1, 2), (n, n), (0, 0)) for n in (10, 5, 100)]
     star, other, gone = (TopologyStatus(f"t{n}", each) for n, each in enumerate(counts))
-    with_gap = TopologyStatus("gap", TupleCounts((1, 2, 3), (10, None, 20), (0, 0, 0), (0, 0, 0)))
+    with_gap = TopologyStatus("gap", TupleCounts((1, 2, 3), (10, None, 20), (0, 0, 0)))
     rows = TopologyStatus("rows", in_long_rows(float))
     shown = (star, other, replace(gone, running=False), with_gap, rows)
     assert throughput_now(replace(state(), topologies=shown)) == {"t0": 10, "t1": 5, "gap": 15, "rows": 120}
@@ -147,7 +147,7 @@ def looked_at(watch: PhaseEnd, series: TupleCounts, now_s: float) -> Sequence[fl
 
 
 def test_only_seconds_since_the_beginning_count() -> None:
-    series = TupleCounts((10, 11, 12), (1.0, 2.0, 3.0), (0, 0, 0), (0, 0, 0))
+    series = TupleCounts((10, 11, 12), (1.0, 2.0, 3.0), (0, 0, 0))
     assert looked_at(PhaseEnd(2.3, 10.5, 0, 100), series, 50) == (11, 12)
 
 
@@ -167,7 +167,7 @@ def test_planned_time_is_within_the_rule(actual: float, floor: float, more: floa
 
 
 def test_the_first_tuple_is_the_first_at_a_sink() -> None:
-    assert first_tuple_s(TupleCounts((1, 2, 3), (None, 0, 7), (1, 1, 1), (1, 1, 1))) == 3
+    assert first_tuple_s(TupleCounts((1, 2, 3), (1, 1, 1), (None, 0, 7))) == 3
     assert first_tuple_s(TupleCounts()) is None
 
 

@@ -245,7 +245,7 @@ def long_lines(slot: str, until: int, **values: Any) -> list[dict[str, Any]]:
 
 
 def long_samples(until: int = 1100, without: Iterable[int] = ()) -> Samples:
-    samples = Samples("t-1", sample_s=10, sinks=frozenset({"sink"}))
+    samples = Samples("t-1", sample_s=10, sinks=frozenset({"sink"}), measured=frozenset({"source"}))
     for each in (each for slot in TASKS for each in long_lines(slot, until)):
         if not (each["machine"] == "m1" and each["t"] in without):
             samples.add_worker(each)
@@ -275,7 +275,7 @@ def test_the_series_of_long_lines_has_a_row_each_in_tuples_a_second() -> None:
     samples = long_samples(1100)
     series = samples.series(1103.9)
     assert series.t == tuple(range(1010, 1091, 10)), "1100 is not whole before 1104"
-    assert series.sinks == series.spouts == series.due == (100.0,) * 9
+    assert series.sinks == series.throughput == series.due == (100.0,) * 9
     assert samples.series(1104).t[-1] == 1100
 
 
