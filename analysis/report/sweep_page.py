@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from analysis.claims.statements import load_claims
-from analysis.metrics.definitions import CONVERGENCE, SWEPT, metric
+from analysis.metrics.definitions import CONVERGENCE, SWEPT, metric, place_words
 from analysis.numerals import change, number, with_unit
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
@@ -41,10 +41,11 @@ TABLE_NOTE = (
 def write(paths: SeriesPaths) -> Path:
     """Write the page with the files of its figures and tables; return its path."""
     trust = words.model_sentence(small_tables.rows(paths, "runs"), paths.root)
-    return page.save(paths.report, content(sweep_curves.collect(paths), trust))
+    place = place_words(sorted({row["throughput"] for row in small_tables.rows(paths, "topologies")}))
+    return page.save(paths.report, content(sweep_curves.collect(paths), trust, place))
 
 
-def content(data: SweepData, trust: str) -> PageContent:
+def content(data: SweepData, trust: str, place: str) -> PageContent:
     events = [event for event in data.events if data.metrics(event)]
     blocks: list[Block] = [
         Sentence(f"After {event}, {answer}" if len(events) > 1 else answer)
@@ -58,7 +59,7 @@ def content(data: SweepData, trust: str) -> PageContent:
     return PageContent(
         title=f"{data.experiment}, sweep",
         heading=data.title,
-        meta=f"{data.experiment} · {data.sweep_id} · simulated · {size}",
+        meta=f"{data.experiment} · {data.sweep_id} · simulated · {size} · throughput {place}",
         blocks=[
             Section("In short", blocks),
             *(Section(f"{event}: {data.events[event]}", list(_event_blocks(data, event))) for event in events),

@@ -116,6 +116,11 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
         remarks.append(place.remark())
     if is_whole and testbed.scale != 1:
         remarks.append(f"{testbed.name} gives whole machines: the scale of {testbed.scale:g} is not applied")
+    remarks += [
+        f"throughput of {each.name} is measured at {each.throughput}"
+        for each in experiment.every_topology()
+        if each.throughput != SINKS
+    ]
     slots = experiment.machines.before * worker_type.slots
     names, differences, common = experiment.topologies_at_start(), [], _sizes(experiment.every_topology())
     worker_counts = set()
