@@ -210,7 +210,9 @@ def best(topology: TopologyCapacity, slots: int) -> Best:
         additions[:, place] = np.concatenate([np.arange(count + 1) for count in room])
         indices = _undominated(_handed_on(topology, additions, place + 1), MOST_DISTRIBUTIONS)
         if indices is None:
-            return Best(_bound(topology, slots), None)
+            # As if each component got all slots, and joined texts were as short as the shortest.
+            most = {each.name: np.array([min(each.tasks, each.executors + slots)]) for each in topology.components}
+            return Best(float(_at_sinks(topology, _flows(topology, most, shortest=True), topology.sinks)[0]), None)
         additions = additions[indices]
     rates = _at_sinks(topology, _flows(topology, _sizes(topology, additions)), topology.sinks)
     choice = additions[np.lexsort((additions.sum(axis=1), -rates.round(DECIMALS)))[0]]
@@ -273,12 +275,6 @@ def _undominated(rows: Array, most: int) -> list[int] | None:
         indices.append(int(rest[0]))
         rest = rest[(rows[rest] < rows[rest[0]]).any(axis=1)]
     return indices if len(indices) <= most else None
-
-
-def _bound(topology: TopologyCapacity, slots: int) -> float:
-    """Return an upper bound: as if each component got all slots, and joined texts were as short as the shortest."""
-    executors = {each.name: np.array([min(each.tasks, each.executors + slots)]) for each in topology.components}
-    return float(_at_sinks(topology, _flows(topology, executors, shortest=True), topology.sinks)[0])
 
 
 def stela_executors(topology: TopologyCapacity, slots: int, parameters: StelaParameters) -> Sizes:

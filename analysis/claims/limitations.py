@@ -125,9 +125,14 @@ def reason_derived(
     region, unreachable = claim.region, {}
     for member in members:
         times = (taken or {}).get(member.name)
-        bounds = _widest([attainable(member, each, times) for each in experiments.get(member.experiment, ())])
-        if member.name not in unbounded and bounds is not None and not bounds.reaches(region):
-            unreachable[member.name] = bounds
+        every = [attainable(member, each, times) for each in experiments.get(member.experiment, ())]
+        bounds = [each for each in every if each is not None]
+        if member.name in unbounded or not bounds or len(bounds) < len(every):
+            continue  # no bound in one of them, or no run
+        whole = Interval(min(each.region.low for each in bounds), max(each.region.high for each in bounds))
+        widest = replace(max(bounds, key=lambda each: each.region.high - each.region.low), region=whole)
+        if not widest.reaches(region):
+            unreachable[member.name] = widest
     lower = {name: each for name, each in unreachable.items() if each.region.high <= region.low}
     all_outside = unreachable if len(unreachable) == len(members) else {}
     against = unreachable if claim.kind is ClaimKind.SPAN else lower or all_outside
@@ -137,16 +142,6 @@ def reason_derived(
     rest = [each for each in against if each != name]
     addition = f" (nor can {', '.join(rest)})" if rest else ""
     return f"{name} cannot lie there{addition}: {against[name].out_of_reach(region)}"
-
-
-def _widest(bounds: Sequence[Attainable | None]) -> Attainable | None:
-    """Return the bounds over all experiments: None if there is no bound in one of them, or there was no run."""
-    finite_bounds = [each for each in bounds if each is not None]
-    if not finite_bounds or len(finite_bounds) < len(bounds):
-        return None
-    low, high = min(each.region.low for each in finite_bounds), max(each.region.high for each in finite_bounds)
-    widest = max(finite_bounds, key=lambda each: each.region.high - each.region.low)
-    return replace(widest, region=Interval(low, high))
 
 
 def attainable(claim: Claim, experiment: Experiment | None, taken: BaselineTime | None = None) -> Attainable | None:

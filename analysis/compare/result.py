@@ -203,7 +203,13 @@ def result_data(found: ComparisonResult) -> dict[str, Any]:
         "level": found.question.level,
         "goal_percent": found.question.goal_percent,
         "blocks": found.blocks,
-        "rows": [_row_data(row) for row in found.rows],
+        "rows": [
+            {name: getattr(row, name) for name in ROW_KEYS}
+            | ({} if row.spread is None else {"low": None, "high": None, "lowest": row.low, "highest": row.high})
+            | ({"topology": row.topology} if row.topology else {})
+            | {"compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
+            for row in found.rows
+        ],
         "runs": [
             {"pair": runs.pair.name, "blocks": len(runs.whole), **{
                 letter: {"variant": variant, "complete": len(side.complete), "failed": len(side.failed),
@@ -221,10 +227,3 @@ ROW_KEYS = ("pair", "metric", "event", "words", "primary", "unit", "a", "b", "di
             "difference_percent", "p", "p_holm", "effect", "floor", "floor_percent", "floor_on_record", "goal",
             "goal_low", "within_goal", "needed_blocks", "needed_for_seen", "unsteady", "note",
             "why_no_verdict")  # fmt: skip
-
-
-def _row_data(row: MetricRow) -> dict[str, Any]:
-    ends = {} if row.spread is None else {"low": None, "high": None, "lowest": row.low, "highest": row.high}
-    topology = {"topology": row.topology} if row.topology else {}
-    facts = {"compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
-    return {name: getattr(row, name) for name in ROW_KEYS} | ends | topology | facts

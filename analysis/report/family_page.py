@@ -106,6 +106,8 @@ def write(
     headlines = [(name, text) for name in sorted(series) if (text := index_page.headline_of(series[name]))]
     family = " and ".join(sorted({experiment.partition("/")[0] for experiment in series}))
     complete = sum(run["status"] == "complete" for run in runs)
+    answers = {name: scale_decisions.ablation_rows(paths) for name, paths in series.items() if not is_sweep(paths.root)}
+    ablations = {experiment: of_series for experiment, of_series in answers.items() if of_series}
     ledger_notes = [] if simulated_only else [
         Sentence(joined([VERDICTS_NOTE, code("barograph claims"),
                          " judges each claim by the blocks of all series that were asked for alike."]), "small")
@@ -126,7 +128,7 @@ def write(
             Section("Figures", [*_figures(series, families, simulated_only), Sentence(legend, "small")]),
             *_published_tables(families, ledger, simulated=simulated_only),
             Section("Ledger", [*ledger_blocks(ledger, simulated=simulated_only), *ledger_notes]),
-            *_ablation(series),
+            *([Section("Ablation", [Sentence(ABLATION_NOTE), ablation_table(ablations)])] if ablations else []),
             Section("Series", [_series_table(series, target), *(note for is_there, note in notes if is_there)]),
         ],
     )  # fmt: skip
@@ -224,12 +226,6 @@ def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulat
             table = ResultTable(headings, [(name, *map(cell, cells)) for name, cells in paper_table.rows])
             caption = Sentence(f"{paper_table.title} ({paper_table.source}). {paper_table.caption}", "small")
             yield Section(paper_table.title, [table, caption])
-
-
-def _ablation(series: Mapping[str, SeriesPaths]) -> list[Section]:
-    answers = {name: scale_decisions.ablation_rows(paths) for name, paths in series.items() if not is_sweep(paths.root)}
-    lines = {experiment: of_series for experiment, of_series in answers.items() if of_series}
-    return [Section("Ablation", [Sentence(ABLATION_NOTE), ablation_table(lines)])] if lines else []
 
 
 def ablation_table(lines: Mapping[str, Sequence[AblationRow]]) -> ResultTable:

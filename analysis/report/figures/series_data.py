@@ -169,7 +169,10 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         EventTime(row["run_id"], variants[row["run_id"]], row["downtime_s"], row["lasts"], row["event_id"])
         for row in counted(read("downtime")) if row["downtime_s"] is not None
     )  # fmt: skip
-    absent_machines = _machines_gone(rows(paths, "scale_events", topology=machines))
+    absent_machines: set[tuple[str, str]] = set()  # when their run ended
+    for event in sorted(rows(paths, "scale_events", topology=machines), key=lambda event: float(event["zero_s"])):
+        absent_machines -= {(event["run_id"], machine) for machine in event["joined"] or ()}
+        absent_machines |= {(event["run_id"], machine) for machine in event["released"] or ()}
     cpu = rows(paths, "cpu", topology=machines) if topology in (None, machines) else []
     loads = (
         MachineUtilisation(row["run_id"], variants[row["run_id"]], row["phase"], row["machine"],
@@ -230,15 +233,6 @@ def _outer_phases(table: Iterable[Row]) -> list[Row]:
         edge = {"before": ids[0], "after": ids[-1]}
         outer += [row for row in rows_of_run if row["event_id"] == edge.get(row["phase"])]
     return outer
-
-
-def _machines_gone(events: Iterable[Row]) -> set[tuple[str, str]]:
-    """Return (run, machine) of every machine that was gone when its run ended."""
-    absentees: set[tuple[str, str]] = set()
-    for event in sorted(events, key=lambda event: float(event["zero_s"])):
-        absentees -= {(event["run_id"], machine) for machine in event["joined"] or ()}
-        absentees |= {(event["run_id"], machine) for machine in event["released"] or ()}
-    return absentees
 
 
 def _numbers(table: Iterable[Row], runs: Iterable[Row]) -> dict[str, tuple[RunNumber, ...]]:
