@@ -165,12 +165,13 @@ def _service(name: str, side: SideOf) -> list[dict[str, Any]]:
 
 
 def _throughput(name: str, side: SideOf) -> list[dict[str, Any]]:
-    rates = {"total": 100.0, "due": 100.0, "spouts": 100.0 * (1 - side.untimed.get("never_emitted", 0.0))}
+    rates = dict.fromkeys((("total", ""), ("sink", "sink"), ("due", "")), 100.0)
+    rates["spouts", ""] = 100.0 * (1 - side.untimed.get("never_emitted", 0.0))
     return [
-        {"run_id": run_id, "event_id": "e1", "window_s": float(start), "scope": scope, "component": "", "rate": rate,
-         "complete": start < side.watched_s - 10}
+        {"run_id": run_id, "event_id": "e1", "window_s": float(start), "scope": scope, "component": component,
+         "rate": rate, "complete": start < side.watched_s - 10}
         for run_id, _ in _timed_runs(name, side) for start in range(-20, side.watched_s + 10, 10)
-        for scope, rate in rates.items()
+        for (scope, component), rate in rates.items()
     ]  # fmt: skip
 
 

@@ -118,7 +118,7 @@ def windows_after(
 CHAIN = {
     "spout_1": Shape("spout_1", then_level(1.0, *[0.6] * 5)),
     "spout_2": Shape("spout_2", lambda number: [2.0] * number),
-    "work": Shape("work", then_level(*[1.5] * 3, *[0.0] * 4, *[1.2] * 5)),
+    "work": Shape("work", lambda number: [1.5] * 3 + [0.0] * 4 + [0.9] * (number - 7)),
     "sink_1": Shape("sink_1", lambda number: [0.0] * 2 + [0.4] * (number - 2)),
     "sink_2": Shape("sink_2", lambda number: [0.0] * 6 + [0.1] * (number - 6)),
 }

@@ -68,7 +68,8 @@ def test_levels_and_times_are_those_of_the_place_that_the_topology_names(place: 
     axis = {**KEY, "zero_s": 0.0, "first_s": -EDGE_S, "last_s": 10.0 * WINDOWS + EDGE_S}
     rows = throughput_rows([axis], chain_activity(KEY, WINDOWS), components)
     expected = chain_rates(place, WINDOWS)
-    assert numbers_of(rows) == measured(expected)
+    found = numbers_of(rows)
+    assert found.pop("spouts_after") == 3000.0 and found == measured(expected)
     assert len({measured(chain_rates(each, WINDOWS))["throughput_after"] for each in PLACES}) == len(PLACES)
     parts = chain_record(place)["topology"]["components"]
     edges = [Edge(a, "default", b, "shuffle") for a, b in pairwise(("spout_1", "work", "sink_1"))]
@@ -81,8 +82,12 @@ def test_levels_and_times_are_those_of_the_place_that_the_topology_names(place: 
         task = 1 + [*CHAIN].index(row["component"])
         emitted, executed = row["emitted"], row["executed"]
         tasks = {"task": [task], "component": [row["component"]], "executed": [executed], "queue": [0],
-                 "emitted": [executed if emitted is None else emitted]}  # fmt: skip
-        spouts = {} if emitted is None else {"spouts": {"task": [task], "emitted": [emitted], "behind_ms": [0.0]}}
+                 "execute_ms": [None], "emitted": [executed if emitted is None else emitted]}  # fmt: skip
+        spouts = (
+            {}
+            if emitted is None
+            else {"spouts": {"task": [task], "due": [None], "emitted": [emitted], "behind_ms": [0.0]}}
+        )
         line = {"v": 1, "t": 1010.0 + row["window_s"], "dt_s": 10.0, "machine": "m1", "port": task, "pid": 1}
         samples.add_worker(line | {"seq": 0, "topology": "t-1", "tasks": tasks} | spouts)
     assert list(samples.series(1010.0 + 10 * WINDOWS).throughput) == pytest.approx(expected)

@@ -72,7 +72,7 @@ def test_a_page_has_the_timeline_placements_links_and_its_small_files(tmp_path: 
     text = page(paths)
     traces = {(trace["n"], trace["m"]): trace for trace in points(text)["traces"]}
     assert [name for name, mark in traces if mark == "CPU"] == ["m1", "m2", "m10"]
-    assert traces["at sinks", "rate"]["v"] == {
+    assert traces["at the sinks", "rate"]["v"] == {
         "0": [-25, -15, -5, 5, 15, 25, 35, 45, 55], "1": [100, 100, 100, 152, 152, 152, 152, 152, 152]
     }  # fmt: skip
     assert traces["sink", "queue"]["v"]["2"] == [-20, -10, 0, 10, 20, 30, 40, 50, 60]
@@ -80,7 +80,7 @@ def test_a_page_has_the_timeline_placements_links_and_its_small_files(tmp_path: 
     assert traces["", "event"]["v"]["4"] == "scale out, +1 machine"
     heights = {name: traces[name, "CPU"]["y"][0] for name in ("m1", "m2", "m10")}
     assert heights["m1"] < heights["m2"] < heights["m10"]
-    assert "offered at spouts" in text and "at sinks" in text
+    assert "offered at spouts" in text and "at the sinks" in text
     assert "m1 sink × 2 sink m2 – sink" in seen(text) and "<b>sink</b>" in text
     names = set(re.findall(r'href="data:[^"]+" download="([^"]+)"', text))
     assert {"timeline.csv", "timeline.parquet", "timeline.svg", "timeline.pdf", "events.csv", "decisions.csv",
@@ -109,7 +109,7 @@ def test_failures_come_first_and_errors_after_the_end_are_not_the_runs(tmp_path:
     assert text.index("What went wrong") < text.index("Over time") and "not counted in any claim" in text
     assert "5.0 [ERROR] worker is lost worker.log 1 1" in seen(text)
     assert "Halting process" not in text and "1 more kinds of errors came after" in text
-    assert "offered at spouts" not in text and "at sinks" in text
+    assert "offered at spouts" not in text and "at the sinks" in text
     empty = (paths.run("stela-r3").root / "report.html").read_text()
     for words in ("The run left no events", "There are no raw logs of this run here", "The run reached no event"):
         assert words in empty, words
