@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from analysis.ingest import readers, tables
+from analysis.ingest.run_tables import component_rows
 from analysis.record.files import SeriesPaths
 from analysis.report import series_page
 from barograph.errors import ConfigurationError
@@ -216,8 +217,24 @@ def test_a_line_says_what_was_taken_for_spouts_and_sinks(spark: "SparkSession", 
     executed, line = only_run(spark, tmp_path, log)
     assert executed["sink"] == SINK_TUPLES
     assert line == (
-        "run old: a report every 60 s; spouts: spout (252,000 emitted); sinks: sink (126,000 executed, 50.00% of that)"
+        "run old: a report every 60 s; spouts: spout (252,000 emitted); sinks: sink (126,000 executed, 50.00% of that);"
+        " throughput at the sinks"
     )
+
+
+def test_a_log_has_its_throughput_where_one_says(spark: "SparkSession", tmp_path: Path) -> None:
+    """Spouts emit twice what comes to the sink. A log without their counts has no throughput there."""
+    log = foreign_logs.write(tmp_path / "old.log", foreign_logs.old_storm_lines())
+    assert only_run(spark, tmp_path, log, throughput="spouts")[1].endswith("; throughput at the spouts")
+    (run,) = (tmp_path / "results").glob("old/x/*/runs/*/run.json")
+    document = json.loads(run.read_text())
+    rows = {row["component"]: row["throughput"] for row in component_rows(document)}
+    assert rows == {"spout": True, "sink": False} and document["topology"]["throughput"] == "spouts"
+    message = refused(spark, tmp_path / "a", "storm_metrics", foreign_logs.old_storm_lines(), throughput="sinc")
+    assert "throughput is 'sinc'; allowed: sinks, spouts, sink, spout" in message
+    lines = (line for line in foreign_logs.old_storm_lines() if "__emit-count" not in line)
+    message = refused(spark, tmp_path / "b", "storm_metrics", lines, throughput="spouts", sinks=["sink"])
+    assert "throughput is 'spouts', but the log does not count what spouts emit; allowed: sinks, sink" in message
 
 
 def test_a_consumer_registered_twice_counts_once(spark: "SparkSession", tmp_path: Path) -> None:

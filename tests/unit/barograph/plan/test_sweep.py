@@ -50,6 +50,21 @@ def test_fields_of_one_key_change_together() -> None:
     ]  # fmt: skip
 
 
+def test_throughput_is_measured_at_one_place_in_all_points() -> None:
+    """Curves would join numbers of spouts and of sinks. Of another place than the sinks the request says so."""
+    with pytest.raises(ExperimentError, match=r"point 2 .*throughput is measured at spouts, and in point 1 at sinks"):
+        star({"topology.throughput": ["sinks", "spouts"]}).points()
+    (spouts,) = star({"topology.throughput": ["spouts"]}).points()
+    (sinks,) = star({"topology.throughput": ["sinks"]}).points()
+    assert spouts.experiment.as_data()["topology"]["throughput"] == "spouts"
+    assert "throughput" not in sinks.experiment.as_data()["topology"] and spouts.point_id != sinks.point_id
+    (mistyped,) = star({"topology.throughput": ["centr"]}).points()
+    with pytest.raises(
+        ExperimentError, match="star: throughput is 'centr'; allowed: sinks, spouts, spout_1, spout_2, centre"
+    ):
+        check(mistyped.experiment)
+
+
 def test_a_setting_of_storm_is_one_key_with_its_dots() -> None:
     (point,) = star({"topology.overrides.config.topology.max.spout.pending": [5]}).points()
     assert point.experiment.topology is not None
