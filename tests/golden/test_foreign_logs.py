@@ -229,12 +229,12 @@ def test_a_log_has_its_throughput_where_one_says(spark: "SparkSession", tmp_path
     (run,) = (tmp_path / "results").glob("old/x/*/runs/*/run.json")
     document = json.loads(run.read_text())
     rows = {row["component"]: row["throughput"] for row in component_rows(document)}
-    assert rows == {"spout": True, "sink": False} and document["topology"]["throughput"] == "spouts"
+    assert rows == {"spout": True, "bolt": False, "sink": False} and document["topology"]["throughput"] == "spouts"
     message = refused(spark, tmp_path / "a", "storm_metrics", foreign_logs.old_storm_lines(), throughput="sinc")
-    assert "throughput is 'sinc'; allowed: sinks, spouts, sink, spout" in message
+    assert "throughput is 'sinc'; allowed: sinks, spouts, bolt, sink, spout" in message
     lines = (line for line in foreign_logs.old_storm_lines() if "__emit-count" not in line)
     message = refused(spark, tmp_path / "b", "storm_metrics", lines, throughput="spouts", sinks=["sink"])
-    assert "throughput is 'spouts', but the log does not count what spouts emit; allowed: sinks, sink" in message
+    assert "throughput is 'spouts', but the log does not count what spouts emit; allowed: sinks, bolt, sink" in message
 
 
 def test_a_consumer_registered_twice_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
