@@ -143,7 +143,7 @@ def _frames(spark: SparkSession, cases: Mapping[str, Case]) -> Sequence[Any]:
         edges += [{"run_id": run, "topology": "", "source": source, "target": target} for source, target in case.edges]
         for place, tick in enumerate(case.ticks):
             key = (run, "", case.start_s + 10.0 * place)
-            rates.append((*key, "total", tick.rate, True))
+            rates.append((*key, "sink", tick.rate, True))
             for source, numbers in tick.inputs.items():
                 due, emitted = numbers or (None, None)
                 inputs.append((*key, source, due, emitted, numbers is None))

@@ -157,7 +157,7 @@ def test_a_topology_without_a_worker_is_there_from_its_submission_on(
                  "executed": tuples, "emitted": tuples, "due": None, "due_unknown": False, "queue": None}
                 for of, component, tuples in ((name, None, None), (other, "sink", 50))
                 for w in range(-50, 150, 10)]  # fmt: skip
-    sinks = [{"run_id": "r", "topology": of, "component": "sink", "sink": True} for of in axes]
+    sinks = [{"run_id": "r", "topology": of, "component": "sink", "sink": True, "throughput": True} for of in axes]
     rows = throughput_rows([axes[each] for each in "ab"], reported, sinks)
     rates = {row["window_s"]: row["rate"] for row in rows if row["topology"] == name and row["complete"]}
     assert set(rates.values()) == {0.0} and max(rates) + 10 <= until_s - 150
