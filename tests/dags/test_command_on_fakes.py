@@ -102,25 +102,32 @@ def series_with(world: dict[str, str], monkeypatch: pytest.MonkeyPatch, *events:
     ).folder
 
 
-def child_of(series: Path, world: dict[str, str], pace: float) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "barograph.campaign.execution", str(series), str(os.getpid())]
-    return subprocess.Popen(
-        argv, cwd=ROOT, env={**world, "BAROGRAPH_PACE": str(pace)},
+def carried_out(series: Path, world: dict[str, str], *program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *program, str(series), str(os.getpid())], cwd=ROOT, env=world,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 
 
-@pytest.mark.spark
+UNANALYSED = """
+import sys
+from barograph.campaign import execution
+from tests.dags.no_analysis import arrange
+arrange()
+sys.exit(execution.main(sys.argv[1:]))
+"""
+
+
 def test_a_mixed_plan(world: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its analysis fails at first, by a setting that is wrong; then that alone is done, without machines."""
     series = series_with(world, monkeypatch, *MIXED)
-    said, _ = (process := child_of(series, {**world, "BAROGRAPH_SPARK_MASTER": "nowhere"}, 0.0)).communicate()
-    assert process.returncode == EXIT_CODES["configuration"] and not (series / "report.html").exists(), said
+    done = carried_out(series, {**world, "BAROGRAPH_SPARK_MASTER": "nowhere"}, "-m", "barograph.campaign.execution")
+    assert done.returncode == EXIT_CODES["configuration"] and not (series / "report.html").exists(), done.stdout
     (failed,) = [line for line in map(json.loads, progress(series)) if line["kind"] == "failed"]
     assert failed["message"].startswith("BAROGRAPH_SPARK_MASTER is 'nowhere'"), "all before it went well"
     assert statuses(series) == {"stela-r1": "complete"} and leases(world) == []
     told = [json.loads(line) for line in (series / "runs" / "stela-r1" / "events.jsonl").read_text().splitlines()]
     assert [event["given_back"] for event in told if event["kind"] == "machines_left"] == [True]
-    said, _ = (process := child_of(series, world, 0.0)).communicate()
-    assert process.returncode == 0 and (series / "report.html").is_file(), said
+    done = carried_out(series, world, "-c", UNANALYSED)
+    assert done.returncode == 0 and (series / "report.html").is_file(), done.stdout
     assert not (series / "attempts").exists() and sum('"phase": "provision"' in line for line in progress(series)) == 1
