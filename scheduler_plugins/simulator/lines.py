@@ -427,7 +427,7 @@ class MachineLines:
             "v": 1, "t": round(t, 3), "dt_s": round(length_s, 3), "machine": name,
             "cpu_cores": round(cpu_s / length_s, 4), "cpu_quota_cores": cores, "throttled_ms": None,
             "steal_percent": None, "runnable": round(runnable_s / length_s, 4), "memory_bytes": None,
-            "memory_limit_bytes": None, "interfaces": interfaces,
+            "memory_limit_bytes": None, "worker_memory_bytes": None, "interfaces": interfaces,
         }  # fmt: skip
 
 

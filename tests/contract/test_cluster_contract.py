@@ -40,7 +40,7 @@ FASTER = 1.5
 LINES = {
     "workers": {"v", "t", "dt_s", "machine", "port", "pid", "seq", "topology"},
     "machines": {"v", "t", "dt_s", "machine", "cpu_cores", "cpu_quota_cores", "throttled_ms", "steal_percent",
-                 "runnable", "memory_bytes", "memory_limit_bytes", "interfaces"},
+                 "runnable", "memory_bytes", "memory_limit_bytes", "worker_memory_bytes", "interfaces"},
 }  # fmt: skip
 PARTS = {"tasks", "sinks", "spouts"}
 DECISION_LINE = {"t", "run_id", "request", "observation", "decision", "duration_ms"}

@@ -61,6 +61,6 @@ def _spouts(tasks: Sequence[int], rate: int) -> dict[str, Any]:
 
 def machine_line(name: str, t: int) -> dict[str, Any]:
     used = {"cpu_cores": 0.1, "cpu_quota_cores": 0.25, "throttled_ms": 0.0, "steal_percent": 0.0, "runnable": 0.4}
-    memory = {"memory_bytes": 400_000_000, "memory_limit_bytes": 805_306_368}
+    memory = {"memory_bytes": 400_000_000, "memory_limit_bytes": 805_306_368, "worker_memory_bytes": 300_000_000}
     interfaces = {"name": ["ctl0", "exp0"], "rx_bytes": [1200, 52000], "tx_bytes": [900, 51000]}
     return {"v": 1, "t": float(t), "dt_s": 1.0, "machine": name, **used, **memory, "interfaces": interfaces}

@@ -99,13 +99,29 @@ def test_the_line_is_the_contracts_and_a_missing_interface_is_null(tmp_path: Pat
     machine = probe.CgroupV1(tree(tmp_path, V1))
     before = {"t": 1000.0, "cpu_s": 10.0, "throttled_s": 1.0, "box": (5, 1000), "bytes": [(100, 200), None]}
     now = {"t": 1002.0, "cpu_s": 10.4, "throttled_s": 1.05, "box": (33, 1400), "bytes": [(160, 290), None]}
-    line = probe.line("m2", {"ctl0": "eth7", "exp0": None}, before, now, machine)
+    line = probe.line("m2", {"ctl0": "eth7", "exp0": None}, before, now, machine, None, 180355072)
     assert line == {
         "v": 1, "t": 1002.0, "dt_s": 2.0, "machine": "m2",
         "cpu_cores": 0.2, "cpu_quota_cores": 0.25, "throttled_ms": 50.0, "steal_percent": 7.0, "runnable": None,
-        "memory_bytes": 312008448, "memory_limit_bytes": 805306368,
+        "memory_bytes": 312008448, "memory_limit_bytes": 805306368, "worker_memory_bytes": 180355072,
         "interfaces": {"name": ["ctl0", "exp0"], "rx_bytes": [60, None], "tx_bytes": [90, None]},
     }  # fmt: skip
+
+
+def test_memory_of_workers_is_that_of_noted_processes_alone(tmp_path: Path) -> None:
+    """Notes are of every daemon; one process has ended, and another user's worker has none."""
+    worker = "java\0-cp\0x\0org.apache.storm.daemon.worker.Worker\0star-1-5\0"
+    notes, root = tmp_path / "notes", tmp_path / "proc"
+    files = {"7": worker, "8": worker, "9": "java\0org.apache.storm.daemon.supervisor.Supervisor\0", "11": worker}
+    for number, (pid, command) in enumerate(files.items(), 1):
+        tree(root, {f"{pid}/cmdline": command, f"{pid}/statm": f"90000 {number * 100} 50 1 0 2 0\n"})
+    tree(notes, dict.fromkeys(("7", "8", "9", "10", "lost+found"), "1234\n"))
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert probe.worker_memory_bytes(str(notes), str(root)) == (100 + 200) * page
+    assert probe.worker_memory_bytes(str(tmp_path / "nothing"), str(root)) is None
+    (notes / "7").unlink()
+    (notes / "8").unlink()
+    assert probe.worker_memory_bytes(str(notes), str(root)) == 0
 
 
 def threads_of(root: Path, times: dict[str, tuple[int, int]]) -> None:

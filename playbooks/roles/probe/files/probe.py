@@ -28,6 +28,8 @@ THREADS_SHARE = 0.002  # of a core that these readings may cost: on a machine wi
 KEPT_LINES = 120
 SIOCGIFADDR = 0x8915
 CGROUP = "/sys/fs/cgroup"
+PROCESSES = "/var/lib/barograph/processes"  # notes of the numbers of ours
+WORKER = b"org.apache.storm.daemon.worker.Worker"
 
 Interfaces = dict[str, "str | None"]  # name in the line -> the machine's own name of it
 
@@ -201,6 +203,22 @@ class ThreadTimes:
         return round(used_ns / 1e9 / passed_s, 4)
 
 
+def worker_memory_bytes(notes: str = PROCESSES, root: str = "/proc") -> int | None:
+    """Return the resident memory of this machine's workers, 0 where none runs; None where it cannot be read.
+
+    A page that several of them map counts in each.
+    """
+    pages = 0
+    try:
+        for note in os.scandir(notes):
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                if note.name.isdigit() and WORKER in Path(root, note.name, "cmdline").read_bytes():
+                    pages += int(read(f"{root}/{note.name}/statm").split()[1])
+    except OSError:
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def interface_of(address: str) -> str | None:
     """Return the name of the interface that has an IPv4 address; None if none has."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -250,6 +268,7 @@ def line(
     now: dict[str, Any],
     machine: ProbeCounters,
     runnable: float | None = None,
+    worker_bytes: int | None = None,
 ) -> dict[str, Any]:
     """Return the machine line of the second between two readings."""
     dt_s = now["t"] - before["t"]
@@ -262,6 +281,7 @@ def line(
         "throttled_ms": difference(now["throttled_s"], before["throttled_s"], 1000.0),
         "steal_percent": round(100 * steal / passed, 2) if passed else None, "runnable": runnable,
         "memory_bytes": machine.memory_bytes(), "memory_limit_bytes": machine.memory_limit_bytes(),
+        "worker_memory_bytes": worker_bytes,
         "interfaces": {"name": list(interfaces), "rx_bytes": columns[0], "tx_bytes": columns[1]},
     }  # fmt: skip
 
@@ -313,7 +333,8 @@ def watch(name: str, interfaces: Interfaces, output: Path, service: SampleSink) 
         # To the next whole second that is at least half a second away: never two readings in one.
         time.sleep(1.5 - (time.time() + 0.5) % 1.0)
         now = reading(machine, interfaces)
-        text = json.dumps(line(name, interfaces, previous, now, machine, threads.runnable()), separators=(",", ":"))
+        now_line = line(name, interfaces, previous, now, machine, threads.runnable(), worker_memory_bytes())
+        text = json.dumps(now_line, separators=(",", ":"))
         # Opened for each line: the file may have been moved away between two runs.
         with output.open("a", encoding="ascii") as file:
             file.write(text + "\n")

@@ -224,7 +224,11 @@ def test_a_machine_says_its_cores_and_its_traffic() -> None:
     here = Written(world_of(chain(100.0, [5.0], tasks=2, tuple_bytes=940.0), costs=Costs(frame_bytes=60.0))).until(30.0)
     one, two = (line for line in here.machine_lines if line["t"] == BEGIN_S + 30)
     assert (one["machine"], two["machine"], one["dt_s"], one["cpu_quota_cores"]) == ("m1", "m2", 1.0, 8.0)
-    assert 0.02 < one["cpu_cores"] < 0.2 and one["memory_bytes"] is None and one["throttled_ms"] is None
+    assert (
+        0.02 < one["cpu_cores"] < 0.2
+        and one["memory_bytes"] is one["worker_memory_bytes"] is None
+        and one["throttled_ms"] is None
+    )
     assert one["runnable"] == pytest.approx(one["cpu_cores"], rel=0.01), "nobody waits"
     assert one["interfaces"]["name"] == ["ctl0", "exp0"]
     # Half of 50 tuples/s goes to the other machine.
