@@ -256,12 +256,12 @@ def _write_with_rests(
 
 def build_service(at: TableAccess, components: DataFrame) -> None:
     """Write `service` (a row a topology with a service level, or cluster, and window of the run's axis) and from it
-    `attainment` (an event and phase)."""
+    `attainment` (an event and phase) and `attained_over_time` (a part of the run)."""
     logged = {unit_of(row) for row in collect_rows(at.read("readings").select(*UNIT).distinct())}
     levels = service.level_rows(at.rows("topologies"), service.unthrottled_units(at.rows("runs")))
     if not levels and not logged:
-        small_tables.write(at.paths, "service", [])
-        small_tables.write(at.paths, "attainment", [])
+        for name in ("service", "attainment", "attained_over_time"):
+            small_tables.write(at.paths, name, [])
         return
     frame_of = partial(small_tables.frame_of_rows, at.spark)
     several = _units_of_several_events(at.rows, at.units)
@@ -295,6 +295,7 @@ def build_service(at: TableAccess, components: DataFrame) -> None:
         busy.unpersist()
     parts = frame_of(service.part_rows(at.rows("scale_events"), at.rows("zeros")), service.SPANS)
     at.write("attainment", service.attainment(windows, parts))
+    at.write("attained_over_time", service.over_time(windows))
 
 
 def build_actions(at: TableAccess, components: DataFrame) -> None:

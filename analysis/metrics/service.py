@@ -29,6 +29,8 @@ MINUTE = 6  # windows
 MET = 1 - 1e-9  # of the largest utility: what counts as all of it
 READING_S = 60.0  # before a reading: what it covers at most
 SETTLED = 0.05  # of the largest utility: the drop at which Henge looks at a converged cluster again (HP 4.3.3)
+MOST_PARTS = 240  # of a run, in `attained_over_time`
+QUANTILES = [place / 40 for place in range(41)]
 PERCENTILES = {"attained_p5": 0.05, "attained_p15": 0.15, "attained_p50": 0.50, "attained_p90": 0.90}
 # The events from which on a policy may act: the time of a run as a whole (`e0`) begins with the first of them.
 MAY_ACT = ("hold", "scale_out", "scale_in", "reschedule")
@@ -388,16 +390,30 @@ def attainment(service: DataFrame, parts: DataFrame) -> DataFrame:
     jobs = service.where(f.col("topology") != WHOLE_CLUSTER)
     of_all = jobs.join(clusters.select("run_id", "window_s"), ["run_id", "window_s"], how="left_semi")
     pooled = jobs.unionByName(of_all.withColumn("topology", f.lit(WHOLE_CLUSTER)))
-    percentiles = f.percentile("share", f.array(*[f.lit(share) for share in PERCENTILES.values()]))
+    percentiles = f.percentile("share", f.array(*map(f.lit, [*PERCENTILES.values(), *QUANTILES])))
     shares = (
         in_parts(pooled)
         .groupBy(*PHASE)
         .agg(f.avg(f.col("met").cast("double")).alias("met"), f.avg("share").alias("attained_mean"),
              percentiles.alias("attained"))
         .select(*PHASE, "met", "attained_mean",
-                *[f.get("attained", f.lit(place)).alias(name) for place, name in enumerate(PERCENTILES)])
+                *[f.get("attained", f.lit(place)).alias(name) for place, name in enumerate(PERCENTILES)],
+                f.slice("attained", len(PERCENTILES) + 1, len(QUANTILES)).alias("quantiles"))
     )  # fmt: skip
     return _curves(in_parts(service)).join(shares, list(PHASE), how="left")
+
+
+def over_time(service: DataFrame) -> DataFrame:
+    """Return rows of the table `attained_over_time`: whole windows, and of the longest run at most `MOST_PARTS`."""
+    watched_s = f.max("window_s") - f.min("window_s") + WINDOW_S
+    longest = service.groupBy("run_id").agg(watched_s.alias("watched_s")).agg(f.max("watched_s").alias("longest_s"))
+    width = longest.select((WINDOW_S * f.ceil(f.col("longest_s") / (MOST_PARTS * WINDOW_S))).alias("part_s"))
+    begin = f.floor(f.col("window_s") / f.col("part_s")) * f.col("part_s")
+    return (
+        service.crossJoin(f.broadcast(width))
+        .groupBy(*UNIT, begin.cast("double").alias("begin_s"), f.col("part_s").cast("double").alias("part_s"))
+        .agg(f.avg("share").alias("share"), f.avg("utility").alias("utility"))
+    )
 
 
 def _curves(rows: DataFrame) -> DataFrame:

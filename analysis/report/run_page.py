@@ -52,12 +52,12 @@ def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) 
     """Write `runs/<run>/report.html` of every run. `outcomes`: of each run's events, so that decision logs are read
     once."""
     runs = series_tables.runs_in_order(paths)
-    tables_by_run = {name: by_run(rows(paths, name, without=HISTOGRAM)) for name in TABLES}
+    tables_by_run = {name: by_run(rows(paths, name, without=HISTOGRAM)) for name in TABLES if name != "service"}
     measurements = series_tables.measurements_by_topology(paths)
     for run in runs:
         run_id = run["run_id"]
         content = _content(
-            paths, run, {name: tables_by_run[name].get(run_id, []) for name in TABLES},
+            paths, run, {name: of_runs.get(run_id, []) for name, of_runs in tables_by_run.items()},
             [outcome for name, outcome in outcomes if name == run_id], measurements,
             [other["run_id"] for other in runs if other is not run],
         )  # fmt: skip

@@ -22,7 +22,7 @@ from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
 from analysis.report import index_page, page, run_page, series_facts, series_tables, words
-from analysis.report.figures import decision_graph, series_charts, series_data, style, topology_graph
+from analysis.report.figures import decision_graph, series_charts, series_data, service_charts, style, topology_graph
 from analysis.report.figures.renderer import page_figure
 from analysis.report.headline import headline
 from analysis.report.ledger_table import ledger_blocks, ledger_row, ledger_version
@@ -43,6 +43,7 @@ from analysis.report.table import Heading, joined, link
 from barograph.plan.experiment import WHOLE_CLUSTER
 
 RUN = Heading("run", "run_id", css="k")
+MOST_SECTIONS = 8  # of topologies; of more the page has the cluster, a map and a table
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def build_report(series_dir: Path | str) -> Path:
         conditions, claims_ledger.ledger_rows(load_claims(), conditions, simulated=of_model),
         series_tables.measurements_by_topology(paths),
     )  # fmt: skip
-    reports = [_topology_report(series, name) for name in series.measurements]
+    names = list(series.measurements)
+    reports = [_topology_report(series, name) for name in (names if len(names) - 1 <= MOST_SECTIONS else names[:1])]
     claims = [ledger_row(row, simulated=of_model) for row in series.ledger]
     write_json_atomic(paths.root / "claims.json", {"v": ledger_version(simulated=of_model), "claims": claims})
     run_page.write_all(paths, series.outcomes)
@@ -202,7 +204,7 @@ def _blocks(series: SeriesRecord, reports: Sequence[TopologyReport], answer: str
     """Yield the page. Every list on it is bounded by runs x events, machines or claims."""
     paths, runs = series.paths, series.runs
     trust = page.folded(words.model_sentence(runs, paths.root))
-    first, has_several = reports[0], len(reports) > 1
+    first, has_several = reports[0], len(series.measurements) > 1
     variants = series_data.order_variants({run["variant"] for run in runs if run["status"] == "complete"})
     legend = variant_legend([(style.display_name(name), colour) for name, colour in style.colours(variants).items()])
 
@@ -214,19 +216,21 @@ def _blocks(series: SeriesRecord, reports: Sequence[TopologyReport], answer: str
     yield from timeline(first, "" if has_several else "Figure 1. ")
     if has_several:
         names = joined((link(report.name, f"#of{report.suffix}") for report in reports[1:]), ", ")
+        places: list[str] = [": ", names, ". Each has a section of its own below; what is"] if names else [". What is"]
         yield Sentence(joined(
-            [f"{len(reports) - 1} topologies ran side by side: ", names,
-             ". Each has a section of its own below; what is of machines, and sums over the topologies, stand under ",
+            [f"{len(series.measurements) - 1} topologies ran side by side", *places,
+             " of machines, and sums over the topologies, stand under ",
              link(first.title.lower(), f"#of{first.suffix}"), "."]
         ))  # fmt: skip
     yield Warnings([*series_facts.exclusions(runs), *series_facts.machine_warnings(paths)])
     yield Section("Claims", list(_claims(series)))
+    if (levels := service_charts.collect(paths)) is not None:
+        figures = list(service_charts.build(levels))
+        yield Section("Service levels", [*figures, series_tables.service_table(paths, levels.series.variants)])
     latencies = [Sentence(sentence, "small") for sentence in words.latency_sentences(paths)]
     if has_several:
         for report in reports:
-            level = _service_level(paths, report.name) if report is not first else ""
-            parts: list[Block] = [Sentence(level)] if level else []
-            parts += [] if report is first else [Sentence(report.headline), *timeline(report)]
+            parts: list[Block] = [] if report is first else [Sentence(report.headline), *timeline(report)]
             parts += [*report.figures, report.runs, report.steady, *([report.lost] if report.has_losses else [])]
             yield Section(report.title, parts, anchor=f"of{report.suffix}")
         yield from latencies
@@ -302,17 +306,6 @@ def _environment(series: SeriesRecord) -> Iterator[Section]:
             Downloads("specification", series_tables.pair_data(assumptions)),
         ],
     )  # fmt: skip
-
-
-def _service_level(paths: SeriesPaths, topology: str) -> str:
-    """Return the service level that the topology's runs requested; empty if there was none."""
-    row = next((row for row in rows(paths, "topologies", topology=topology) if row["max_utility"] is not None), None)
-    if row is None:
-        return ""
-    latency = "" if row["latency_ms"] is None else f"a mean latency of {row['latency_ms']:g} ms"
-    juice = "" if row["juice"] is None else f"a juice of {row['juice']:g}"
-    targets = " and ".join(filter(None, (latency, juice)))
-    return f"Service level: {targets}, utility {row['max_utility']:g} where it is met."
 
 
 def planned_variants(paths: SeriesPaths, runs: Sequence[Row]) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import product
+from statistics import median
 from typing import Any, NamedTuple
 
 from analysis.metrics.definitions import RUN_TABLES, Metric, metric
@@ -18,6 +20,7 @@ from analysis.report.figures.decision_graph import DecisionRow
 from analysis.report.page import Block, Section, Sentence
 from analysis.report.series_facts import failure_text
 from analysis.report.table import Heading, ResultTable, bold, code, columns
+from analysis.stats import survival
 
 DAMAGED_LINES_NOTE = (
     "The lines counted here as damaged could not be read, and those counted as missing (at least so many) are not"
@@ -93,6 +96,56 @@ def run_tables(entries: Sequence[Row], measurements: Measurements, leading: Lead
             table = ResultTable([*leading, *columns], entries, row_css=lambda row: "" if row["counts"] else "out")
             tables.append((title, table))
     return tables
+
+
+def service_table(paths: SeriesPaths, variants: Sequence[str]) -> ResultTable:
+    """Return what became of service levels, a row a topology (the cluster first) and variant: medians over the runs
+    that count, from when a policy may first act to the end."""
+    runs = {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
+    levels = {row["topology"]: row for row in rows(paths, "topologies") if row["max_utility"] is not None}
+    names = topologies(paths)
+    order = (names[-1], *names[:-1]) if names else tuple(levels)
+    attained: dict[tuple[str, str], list[Row]] = {}
+    for row in rows(paths, "attainment", runs=list(runs)):
+        if row["event_id"] == WHOLE_RUN:
+            attained.setdefault((row["topology"], runs[row["run_id"]]), []).append(row)
+    entries = []
+    for topology, variant in product(order, variants):
+        if of_runs := attained.get((topology, variant)):
+            is_known = not any(row["unknown"] for row in of_runs)
+            shares = {
+                name: 100 * median(row[name] for row in of_runs) if is_known else None
+                for name in ("met", "attained_mean", "attained_p5", "attained_p50")
+            }
+            is_open = [row["time_to_max_s"] is None for row in of_runs]
+            horizons = [row["watched_s"] if row["time_to_max_s"] is None else row["time_to_max_s"] for row in of_runs]
+            entries.append({
+                "topology": topology or paths.root.parent.name, "level": level_words(levels.get(topology)),
+                "variant": style.display_name(variant), "runs": len(of_runs), **shares,
+                "time_to_max_s": survival.median(horizons, is_open), "reached": len(of_runs) - sum(is_open),
+            })  # fmt: skip
+    return ResultTable(
+        [
+            Heading("topology", "topology", css="k"), Heading("service level", "level"),
+            Heading("variant", "variant", css="k"), Heading("runs", "runs", css="n"),
+            Heading("level met", "met", "% of the time", 1, "n"),
+            Heading("attained, mean", "attained_mean", "%", 1, "n"),
+            Heading("5th percentile", "attained_p5", "%", 1, "n"),
+            Heading("median", "attained_p50", "%", 1, "n"),
+            Heading("until first met", "time_to_max_s", "s", 0, "n", blank="not by half of the runs"),
+            Heading("runs in which it was", "reached", css="n"),
+        ],
+        entries, name="service_levels",
+    )  # fmt: skip
+
+
+def level_words(row: Row | None) -> str:
+    """Return a service level in words; `row`: of the table `topologies`, None for the cluster."""
+    if row is None:
+        return "all of them"
+    latency = "" if row["latency_ms"] is None else f"{row['latency_ms']:g} ms"
+    juice = "" if row["juice"] is None else f"juice {row['juice']:g}"
+    return f"{' and '.join(filter(None, (latency, juice)))}, worth {row['max_utility']:g}"
 
 
 def is_marked(tables: Iterable[ResultTable]) -> bool:

@@ -15,10 +15,11 @@ from analysis.ingest import run_tables
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import STORED, TABLES
-from analysis.report import series_page
+from analysis.report import series_page, series_tables
 from barograph.nights.outcome import numbers_of
 from tests.golden import several
 from tests.golden.series import GoldenSeries
+from tests.golden.several import NAMES
 from tests.support.series_by_hand import write_table
 
 pytestmark = pytest.mark.spark
@@ -303,7 +304,7 @@ def test_the_pages_have_a_section_for_each(three: SeriesPaths) -> None:
     for heading in ("All topologies", "star", "diamond", "page"):
         assert f">{heading}</h2>" in page, heading
     assert "All topologies: Stela&#39;s throughput after event 3 of 3 (departure) was 12" in page
-    assert "Service level: a mean latency of 10 ms, utility 35 where it is met." in page
+    assert all(f'id="figure-{name}"' in page for name in ("utility", "attained", "service_map"))
     assert "page arrives" in page and "diamond departs" in page
     of_run = (three.run(RUN).root / "report.html").read_text()
     for words in (
@@ -316,6 +317,24 @@ def test_the_pages_have_a_section_for_each(three: SeriesPaths) -> None:
     for text in (page, of_run):
         identifiers = list(_identifiers(text))
         assert len(identifiers) == len(set(identifiers))
+
+
+def test_service_levels_stand_in_one_table_and_of_many_topologies_nothing_else_does(
+    three: SeriesPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = series_tables.service_table(three, ("even_rebalance", "stela"))
+    rows_of = {(row["topology"], row["variant"]): row for row in table.rows}
+    assert list(rows_of) == [(name, variant) for name in ("all", *NAMES) for variant in ("even + rebalance", "Stela")]
+    assert rows_of["star", "Stela"]["level"] == "10 ms, worth 35"
+    (star,) = (row for row in rows(three, "attainment", "star") if row["event_id"] == "e0")
+    assert (
+        rows_of["star", "Stela"]["attained_mean"]
+        == pytest.approx(100 * star["attained_mean"])
+        == pytest.approx(50, abs=3)
+    )
+    monkeypatch.setattr(series_page, "MOST_SECTIONS", 2)
+    page = series_page.build_report(three.root).read_text()
+    assert ">All topologies</h2>" in page and ">star</h2>" not in page and 'id="figure-service_map"' in page
 
 
 def _identifiers(text: str) -> Iterator[str]:

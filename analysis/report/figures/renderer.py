@@ -213,7 +213,7 @@ def _finish(axes: Axes, panel: ChartPanel, chart: Chart) -> None:
         if isinstance(mark, Events) and mark.is_labelled:
             labels = event_labels(mark.moments, *axes.get_xlim(), size_in[0])
             room = min(0.6, (0.06 + LABEL_IN * label_rows(labels)) / size_in[1])
-            axes.set_ylim(0, axes.get_ylim()[1] / (1 - room))
+            axes.set_ylim(min(0.0, panel.y.low or 0.0), axes.get_ylim()[1] / (1 - room))
             for (is_left, tier), moment in zip(labels, mark.moments, strict=True):
                 axes.annotate(moment.label, (moment.middle_s, 1), xycoords=("data", "axes fraction"), va="top",
                               fontsize=8, ha="right" if is_left else "left", textcoords="offset points", color=INK,

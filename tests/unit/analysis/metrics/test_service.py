@@ -252,6 +252,8 @@ def attained(spark: SparkSession) -> Mapping[tuple[str, str], Mapping[str, float
     parts += [("steps", "", "e1", "before", -50.0, 0.0), ("steps", "", "e2", "after", 104.0, 270.0)]
     found = service.attainment(frame_of_rows(spark, windows, ddl), frame_of_rows(spark, parts, service.SPANS)).collect()
     assert set(found[0].asDict()) == {column.name for column in TABLES["attainment"].columns}
+    (quantiles,) = (row["quantiles"] for row in found if (row["run_id"], row["event_id"]) == ("steps", "e1"))
+    assert len(quantiles) == 41 and quantiles[0::10] == pytest.approx([0.2, 0.5, 0.8, 1.0, 1.0])
     numbers = measurements.service_levels(lambda _: [row.asDict() for row in found])
     result: dict[tuple[str, str], dict[str, Any]] = {}
     for row in numbers:
@@ -272,6 +274,17 @@ def test_what_was_attained(attained: Mapping[tuple[str, str], Mapping[str, float
     of_e2 = attained["steps", "e2"]  # from the window whose middle is behind 104 s to the one before 270 s
     assert of_e2["utility_after"] == pytest.approx((10 * 12 + 7 * 20) / 17)
     assert of_e2["time_to_max_utility_s"] == pytest.approx(210 - 104) and of_e2["settling_s"] == pytest.approx(96)
+
+
+def test_parts_of_a_long_run_are_whole_windows(spark: SparkSession) -> None:
+    """A run of 4,000 s has parts of 20 s; so has a short one beside it, whose first window is alone in its part."""
+    windows = [*curve("long", [0.0, 1.0] * 200), *curve("short", [0.5, None, 0.7], start_s=-10.0)]
+    parts = service.over_time(frame_of_rows(spark, windows, TABLES["service"].ddl)).collect()
+    assert set(parts[0].asDict()) == {column.name for column in TABLES["attained_over_time"].columns}
+    assert {row["part_s"] for row in parts} == {20.0}
+    shares = {run: {row["begin_s"]: row["share"] for row in parts if row["run_id"] == run} for run in ("long", "short")}
+    assert shares["long"] == {20.0 * place: 0.5 for place in range(200)}
+    assert shares["short"] == {-20.0: 0.5, 0.0: 0.7}
 
 
 def test_times_that_were_not_reached_are_bounds(attained: Mapping[tuple[str, str], Mapping[str, float]]) -> None:
