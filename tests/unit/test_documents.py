@@ -30,6 +30,7 @@ CODE = ("dags", "barograph", "analysis", "inventory", "playbooks", "topologies",
 TOPS = (*CODE, "tests", "docs", ".ci")
 # Keys of topology configuration that begin like a module.
 SETTINGS_OF_STORM = (
+    "barograph.files",
     "barograph.parameters",
     "barograph.traffic",
     "barograph.window.s",
