@@ -133,10 +133,9 @@ def executor_seconds(placements: DataFrame, ends: DataFrame, parts: DataFrame) -
         .join(f.broadcast(ends), list(UNIT), how="inner")
     )
     following = f.lead("t_s").over(Window.partitionBy(*UNIT).orderBy("t_s"))
-    stays = rounds.select(
-        "run_id", f.explode(f.array_compact(f.array("topology", "cluster"))).alias("topology"), "executors", "t_s",
-        f.coalesce(following, "last_s").alias("until_s"),
-    )  # fmt: skip
+    ended = rounds.withColumn("until_s", f.coalesce(following, "last_s"))  # beside `explode` it would see its rows
+    units = f.explode(f.array_compact(f.array("topology", "cluster"))).alias("topology")
+    stays = ended.select("run_id", units, "executors", "t_s", "until_s")
     seconds = f.least("until_s", "end_s") - f.greatest("t_s", "begin_s")
     return (
         stays.join(f.broadcast(parts), list(UNIT), how="inner")
