@@ -43,6 +43,7 @@ LINES = {
     "machine": (
         "v int, t double, dt_s double, machine string, cpu_cores double, cpu_quota_cores double, throttled_ms double, "
         "steal_percent double, runnable double, memory_bytes bigint, memory_limit_bytes bigint, "
+        "worker_memory_bytes bigint, "
         "interfaces struct<name array<string>, rx_bytes array<bigint>, tx_bytes array<bigint>>"
     ),
     "reading": (
@@ -265,7 +266,7 @@ def _intact(lines: DataFrame) -> DataFrame:
 def machine_samples(lines: DataFrame) -> DataFrame:
     return lines.select(
         "run_id", f.col("t").alias("t_s"), "dt_s", "machine", "cpu_cores", "cpu_quota_cores", "throttled_ms",
-        "steal_percent", "runnable", "memory_bytes", "memory_limit_bytes",
+        "steal_percent", "runnable", "memory_bytes", "memory_limit_bytes", "worker_memory_bytes",
     )  # fmt: skip
 
 

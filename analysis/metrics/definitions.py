@@ -162,6 +162,7 @@ METRICS = {
         Metric("rescheduled_percent", NONE, DIFFERENCE, "points", "placed anew when asked", 1.0),
         Metric("payback_s", LOWER, DIFFERENCE, "s", "until the bytes saved have paid for the event", 20.0),
         *_levels(Metric("cpu_cores", LOWER, RATIO, "cores", "CPU of all machines")),
+        *_levels(Metric("memory_percent", NONE, DIFFERENCE, "points", "memory of limit", 2.0)),
         *_levels(Metric("memory_mb", LOWER, RATIO, "MB", "memory of all machines")),
         *_sides(Metric("executors", NONE, DIFFERENCE, "executors", "executors", 1.0)),
         Metric("executors_moved", LOWER, DIFFERENCE, "executors", "executors moved", 1.0),

@@ -61,7 +61,7 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
     described = machines.select("run_id", "machine", "joins_at_scale")
     phased = in_intervals(intervals, samples, axes, ["throttled_ms"]).select(
         *PHASE, "machine", "dt_s", "cpu_cores", used.alias("utilisation"), "throttled_ms", "steal_percent",
-        "memory_bytes",
+        "memory_bytes", f.try_divide("memory_bytes", "memory_limit_bytes").alias("memory_share"), "worker_memory_bytes",
     )  # fmt: skip
     return (
         phased.groupBy(*PHASE, "machine")
@@ -71,13 +71,14 @@ def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: Dat
             *deciles,
             f.try_divide(f.sum("throttled_ms"), f.sum("dt_s")).alias("throttled_ms_per_s"),
             _mean_over_time("steal_percent").alias("steal_percent_mean"),
-            _mean_over_time("memory_bytes").alias("memory_bytes_mean"),
+            *(_mean_over_time(name).alias(f"{name}_mean")
+              for name in ("memory_bytes", "memory_share", "worker_memory_bytes")),
             f.sum(seconds).cast("bigint").alias("samples"),
         )
         .join(f.broadcast(described), ["run_id", "machine"], how="left")
         .select(*PHASE, "machine", "joins_at_scale", "cores_mean", "utilisation_mean",
                 "utilisation_p10", "utilisation_p50", "utilisation_p90", "throttled_ms_per_s", "steal_percent_mean",
-                "memory_bytes_mean", "samples")
+                "memory_bytes_mean", "memory_share_mean", "worker_memory_bytes_mean", "samples")
     )  # fmt: skip
 
 

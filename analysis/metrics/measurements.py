@@ -151,8 +151,9 @@ def untimed_shares(read: Reader) -> Iterator[Row]:
 
 def machine_loads(read: Reader) -> Iterator[Row]:
     """Yield utilisation in percent of quota, its mean over the workers' machines, its spread, and the highest over the
-    mean; of all machines, including the master: the highest steal, and cores and MB together. Except for steal each
-    needs all of its machines: one that was not measured may have been the busiest.
+    mean; their memory in percent of limit, mean; of all machines, including the master: the highest steal, and cores
+    and MB together. Except for steal each needs all of its machines: one that was not measured may have been the
+    busiest.
 
     A machine counts from when it joined until an event released it, even if it is there and measured all the time.
     """
@@ -163,8 +164,10 @@ def machine_loads(read: Reader) -> Iterator[Row]:
         machines = [row for row in found if row["machine"] not in gone]
         silent = _workers(described, unit[0]) - {row["machine"] for row in machines} - gone - crashed[unit[0]]
         workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
-        shares = _column_values(workers, "utilisation_mean")
-        used = [] if silent or len(shares) < len(workers) else [100 * share for share in shares]
+        used, memory_used = (
+            [] if silent or None in shares else [100 * share for share in shares]
+            for shares in ([row[name] for row in workers] for name in ("utilisation_mean", "memory_share_mean"))
+        )
         values = ([row[name] for row in machines] for name in ("cores_mean", "memory_bytes_mean"))
         cores, memory = (None if silent or not each or None in each else sum(each) for each in values)
         numbers = {
@@ -173,6 +176,7 @@ def machine_loads(read: Reader) -> Iterator[Row]:
             "cpu_imbalance": _share(max(used, default=None), _mean(used)),
             "cpu_steal_percent": max(_column_values(machines, "steal_percent_mean"), default=None),
             "cpu_cores": cores,
+            "memory_percent": _mean(memory_used),
             "memory_mb": None if memory is None else memory / 1e6,
         }
         yield from _metric_rows((unit, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})

@@ -283,6 +283,8 @@ RECORD_TABLES = (
                "no reading ended in the interval, or the kernel counts no waits"),
         Column("memory_bytes", "bigint", "bytes", "memory in use", "not measured"),
         Column("memory_limit_bytes", "bigint", "bytes", "memory that it may use", "no limit is known"),
+        Column("worker_memory_bytes", "bigint", "bytes",
+               "resident memory of its workers; a page that several of them map counts in each", "not measured"),
     )),
     Table("network_samples",
           "bytes of each interface of a machine, one row a line of its probe",

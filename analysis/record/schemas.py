@@ -259,6 +259,8 @@ METRIC_TABLES = (
         Column("steal_percent_mean", "double", "percent",
                "of the time of all cores of its box, what the hypervisor gave to others, mean", "not measured"),
         c.MEMORY_BYTES_MEAN,
+        Column("memory_share_mean", "double", "1", "memory in use of what it may use, mean", "no limit is known"),
+        Column("worker_memory_bytes_mean", "double", "bytes", "resident memory of its workers, mean", "not measured"),
         Column("samples", "bigint", "", "seconds that it is made of"),
     )),
     Table("cpu_windows", "CPU and memory of each machine over the whole run",

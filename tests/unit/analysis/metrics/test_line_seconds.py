@@ -14,11 +14,15 @@ pytestmark = pytest.mark.spark
 ZERO = 1000.4  # no full second: lines end at these
 TYPES = {
     **dict.fromkeys(("run_id", "topology", "event_id", "phase", "machine", "interface"), "string"),
-    **dict.fromkeys(("executed", "rx_bytes", "tx_bytes", "memory_bytes"), "bigint"),
+    **dict.fromkeys(("executed", "rx_bytes", "tx_bytes"), "bigint"),
+    **dict.fromkeys(("memory_bytes", "memory_limit_bytes", "worker_memory_bytes"), "bigint"),
     **dict.fromkeys(("port", "pid", "seq", "task"), "int"), "joins_at_scale": "boolean",
 }  # fmt: skip
 AXIS = "run_id topology event_id zero_s"
-LOAD = "run_id topology t_s dt_s machine cpu_cores cpu_quota_cores throttled_ms steal_percent memory_bytes"
+LOAD = (
+    "run_id topology t_s dt_s machine cpu_cores cpu_quota_cores throttled_ms steal_percent memory_bytes"
+    " memory_limit_bytes worker_memory_bytes"
+)
 BYTES = "run_id topology t_s dt_s machine interface rx_bytes tx_bytes"
 PART = "run_id topology event_id phase start_s end_s"
 
@@ -91,9 +95,9 @@ def test_means_over_windows_are_over_time(spark: SparkSession) -> None:
 
 
 def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) -> None:
-    lines = [("r", "", 1001.0, 1.0, "m1", 0.2, 1.0, 0.0, 0.0, 100),
-             ("r", "", 1009.0, 8.0, "m1", 1.0, 1.0, 0.0, 5.0, 200),
-             ("r", "", 1010.0, 1.0, "m1", 0.2, 1.0, 0.0, None, 100)]  # fmt: skip
+    lines = [("r", "", 1001.0, 1.0, "m1", 0.2, 1.0, 0.0, 0.0, 100, 1000, None),
+             ("r", "", 1009.0, 8.0, "m1", 1.0, 1.0, 0.0, 5.0, 200, 1000, 60),
+             ("r", "", 1010.0, 1.0, "m1", 0.2, 1.0, 0.0, None, 100, None, 42)]  # fmt: skip
     machines = frame(spark, "run_id machine joins_at_scale", ("r", "m1", False))
     intervals, axes = (
         frame(spark, PART, ("r", "", "e1", "after", 0.0, 20.0)),
@@ -101,6 +105,8 @@ def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) ->
     )
     (row,) = cpu(frame(spark, LOAD, *lines), machines, intervals, axes).collect()
     assert (round(row.utilisation_mean, 6), row.utilisation_p50, row.memory_bytes_mean) == (0.84, 1.0, 180.0)
+    assert row.memory_share_mean == pytest.approx((0.1 + 8 * 0.2) / 9), "over the seconds with a limit"
+    assert row.worker_memory_bytes_mean == pytest.approx((8 * 60 + 42) / 9)
     assert row.samples == 10, "seconds"
     assert row.steal_percent_mean == pytest.approx(40 / 9), "over the seconds of which it is known"
 
@@ -108,8 +114,8 @@ def test_a_machines_line_of_eight_seconds_weighs_as_many(spark: SparkSession) ->
 def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(spark: SparkSession) -> None:
     """16 to 24 s: half of it is in the part until 20 s and half in the next one, which had all of it by its middle."""
     lines = [
-        ("r", "", 1016.0, 1.0, "m1", 0.0, 1.0, 0.0, 0.0, 100),
-        ("r", "", 1024.0, 8.0, "m1", 1.0, 1.0, 800.0, 0.0, 200),
+        ("r", "", 1016.0, 1.0, "m1", 0.0, 1.0, 0.0, 0.0, 100, None, None),
+        ("r", "", 1024.0, 8.0, "m1", 1.0, 1.0, 800.0, 0.0, 200, None, None),
     ]
     machines, axes = (
         frame(spark, "run_id machine joins_at_scale", ("r", "m1", False)),

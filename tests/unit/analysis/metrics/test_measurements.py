@@ -88,11 +88,12 @@ def test_a_value_is_steady_where_every_side_that_it_rests_on_was(before: bool, a
         "convergence": [{**KEY, "definition": "sp", "time_s": 40.0, "censored": False, "horizon_s": 170.0}],
         "downtime": [{**KEY, "downtime_s": 1.0, "longest_s": 1.0, "windows_at_zero_s": 0.0, "lasts": False}],
         "cpu": [{**KEY, "phase": phase, "machine": "m1", "joins_at_scale": False, "utilisation_mean": 0.5,
-                 "cores_mean": 1.0, "steal_percent_mean": 1.0, "memory_bytes_mean": 1.0}
+                 "cores_mean": 1.0, "steal_percent_mean": 1.0, "memory_bytes_mean": 1.0,
+                 "memory_share_mean": 0.25}
                 for phase in ("before", "after")],
     }  # fmt: skip
     found = {row["metric"]: row["steady"] for row in measurements.measurements(reading(**tables))}
-    names = ("throughput", "due", "latency_all_p95_ms", "cpu_percent", "memory_mb")
+    names = ("throughput", "due", "latency_all_p95_ms", "cpu_percent", "memory_percent", "memory_mb")
     assert {found[f"{name}_before"] for name in names} == {before}
     assert {found[f"{name}_after"] for name in names} == {after}
     assert (found["gain_percent"], found["convergence_sp_s"], found["downtime_s"]) == (gain, after, None)
@@ -121,7 +122,8 @@ def test_machines_that_left_do_not_count_after_it_and_the_master_only_in_sums() 
     ]
     cpu = [
         {**KEY, "event_id": event, "phase": phase, "machine": machine, "joins_at_scale": joins,
-         "utilisation_mean": share, "cores_mean": share, "steal_percent_mean": steal, "memory_bytes_mean": 1e6}
+         "utilisation_mean": share, "cores_mean": share, "steal_percent_mean": steal, "memory_bytes_mean": 1e6,
+         "memory_share_mean": {"m1": 0.4, "m2": 0.2}.get(machine, 0.9)}
         for event in ("e1", "e2") for phase in ("before", "after")
         for machine, joins, share, steal in (("m1", False, 0.8, 3.0), ("m2", False, 0.2, 9.0),
                                              ("master", None, 0.01, None))
@@ -131,6 +133,7 @@ def test_machines_that_left_do_not_count_after_it_and_the_master_only_in_sums() 
     assert levels == {("e1", "cpu_percent_before"): 50, ("e1", "cpu_percent_after"): 80,
                       ("e2", "cpu_percent_before"): 80, ("e2", "cpu_percent_after"): 50}  # fmt: skip
     assert (found["e1", "memory_mb_before"], found["e1", "memory_mb_after"]) == (3, 2)
+    assert (found["e1", "memory_percent_before"], found["e1", "memory_percent_after"]) == (30, 40)
     assert (found["e1", "cpu_steal_percent_before"], found["e1", "cpu_steal_percent_after"]) == (9, 3)
 
 
@@ -139,7 +142,8 @@ def test_what_machines_used_is_of_all_of_them_or_of_none() -> None:
     events = [{**KEY, "zero_s": 10.0, "joined": [], "released": [], "given_back": 0, "attempts": 1, **PLAIN}]
     cpu = [
         {**KEY, "phase": phase, "machine": machine, "joins_at_scale": False, "utilisation_mean": 0.5,
-         "cores_mean": 0.5, "steal_percent_mean": None, "memory_bytes_mean": 1e6}
+         "cores_mean": 0.5, "steal_percent_mean": None, "memory_bytes_mean": 1e6,
+         "memory_share_mean": 0.25}
         for phase, machine in (("before", "m1"), ("before", "m2"), ("after", "m1"))
     ]  # fmt: skip
     described = [{**KEY, "machine": name, "joins_at_scale": False} for name in ("m1", "m2")]
@@ -150,6 +154,10 @@ def test_what_machines_used_is_of_all_of_them_or_of_none() -> None:
     assert not shares & found.keys() and found["e1", "cpu_imbalance_before"] == 1.0, "m2 may have been the busiest"
     without_quota = [row | ({} if row["machine"] == "m1" else {"utilisation_mean": None}) for row in cpu[:2]]
     unknown = measured(scale_events=events, cpu=without_quota, machines=described)
+    without_limit = [row | ({} if row["machine"] == "m1" else {"memory_share_mean": None}) for row in cpu[:2]]
+    assert found["e1", "memory_percent_before"] == unknown["e1", "memory_percent_before"] == 25
+    assert ("e1", "memory_percent_before") not in measured(scale_events=events, cpu=without_limit, machines=described)
+    assert ("e1", "memory_percent_after") not in found
     assert ("e1", "cpu_imbalance_before") not in unknown and unknown["e1", "cpu_cores_before"] == 1.0
     crash = [{**KEY, "t_s": 11.0, "kind": "crashed", "machine": "m2", "decision_id": None, "ok": None}]
     down = measured(scale_events=events, cpu=cpu, machines=described, events=crash)
@@ -162,7 +170,8 @@ def test_a_machine_that_has_not_joined_yet_does_not_count_before() -> None:
     events = [{**KEY, "zero_s": 10.0, "joined": ["m2"], "released": [], "given_back": 0, "attempts": 1, **PLAIN}]
     cpu = [
         {**KEY, "phase": phase, "machine": machine, "joins_at_scale": joins, "utilisation_mean": share,
-         "cores_mean": share, "steal_percent_mean": None, "memory_bytes_mean": 1e6}
+         "cores_mean": share, "steal_percent_mean": None, "memory_bytes_mean": 1e6,
+         "memory_share_mean": 0.25}
         for phase in ("before", "after") for machine, joins, share in (("m1", False, 0.8), ("m2", True, 0.2))
     ]  # fmt: skip
     described = [{**KEY, "machine": "m1", "joins_at_scale": False}, {**KEY, "machine": "m2", "joins_at_scale": True}]
