@@ -127,7 +127,8 @@ def utility_chart(data: ServiceData) -> Chart:
             ]  # fmt: skip
             marks.append(Dot(spots, colour, name, "action", marker=ACTIONS.get(kind, "s"), size=4))
     marks.append(events(data.series.own_marks))
-    axis = ChartAxis("utility (% of the largest)", -2.0 - 5.0 * len(lanes), 104.0)
+    ticks = {float(percent): str(percent) for percent in range(0, 101, 20)}
+    axis = ChartAxis("utility (% of the largest)", -2.0 - 5.0 * len(lanes), 104.0, ticks)
     panel = ChartPanel(marks, x=_time(data), y=axis, ends=ends)
     return Chart("Utility over time, of the largest possible", UTILITY_COLUMNS, [panel], 3.2)
 
