@@ -28,9 +28,9 @@ def numbers(root: Path, runs: set[str]) -> dict[tuple[str, str, str, bool], floa
 
 
 def keys(root: Path, name: str, runs: set[str]) -> list[tuple[object, ...]]:
-    """Of the rows of a table; there are some."""
+    """Of the rows of a table; there are some, but of service levels, which this series has none of."""
     found = [row for row in small_tables.rows(SeriesPaths(root), name) if row["run_id"] in runs]
-    assert found, name
+    assert found or name == "service", name
     return sorted(tuple(str(row[column]) for column in TABLES[name].key) for row in found)
 
 
