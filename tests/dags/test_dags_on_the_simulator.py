@@ -37,7 +37,7 @@ def test_an_experiment(airflow: dict[str, str]) -> None:
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="commits are compared")
 def test_a_comparison(airflow: dict[str, str], tmp_path: Path) -> None:
-    """Of a commit with itself: the same seeds give the same runs on both sides, to the last digit."""
+    """Of a commit with itself: the same seeds give the same runs on both sides, up to the order of Spark's sums."""
     done = from_the_form(airflow, tmp_path, {"testbed": "simulated"})
     assert "state: success" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
     (series,) = compared(airflow)
@@ -45,6 +45,9 @@ def test_a_comparison(airflow: dict[str, str], tmp_path: Path) -> None:
     result = read_json(series / "comparison_result.json")
     assert result["simulated"] and {row["verdict"] for row in result["rows"]} == {"no verdict"}
     known = [row for row in result["rows"] if row["a"] is not None]
-    assert known and all(row["a"] == row["b"] for row in known)
+    differences = {
+        row["metric"]: (row["a"], row["b"]) for row in known if row["a"] != pytest.approx(row["b"], rel=1e-12)
+    }
+    assert known and not differences
     assert SAID in (series / "comparison.html").read_text()
     assert leases(airflow) == []
