@@ -22,7 +22,6 @@ from typing import Any
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
 from analysis.metrics import untimed
 from analysis.metrics.definitions import LATENCIES
-from analysis.metrics.service import mean_utility
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.metrics.uncertainty import UTILITY, ClockErrors, has_latency_level, utility_error, utility_per_ms
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
@@ -328,3 +327,10 @@ def _timed_per_tuple(component: str, edges: Sequence[Row], above: frozenset[str]
         * _timed_per_tuple(edge["target"], edges, above | {component})
         for edge in sent
     )
+
+
+def mean_utility(rows: Iterable[Mapping[str, object]]) -> float | None:
+    """Return the mean utility of rows of `service`; None without any, or where one with reports is not known."""
+    values = [(row["utility"], row["reported"]) for row in rows]
+    known = [float(utility) for utility, _ in values if isinstance(utility, float)]
+    return sum(known) / len(known) if known and not any(each and utility is None for utility, each in values) else None

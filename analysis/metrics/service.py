@@ -12,7 +12,7 @@ tuples does not count as one; one that emits as fast as it can always has someth
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from graphlib import CycleError, TopologicalSorter
 from math import inf
 
@@ -454,10 +454,3 @@ def _curves(rows: DataFrame) -> DataFrame:
         f.when(has_settling, f.col("restless")).alias("restless"),
         f.when(has_settling, f.col("overshoot")).alias("overshoot"),
     )  # fmt: skip
-
-
-def mean_utility(rows: Iterable[Mapping[str, object]]) -> float | None:
-    """Return the mean utility of rows of `service`; None without any, or where one with reports is not known."""
-    values = [(row["utility"], row["reported"]) for row in rows]
-    known = [float(utility) for utility, _ in values if isinstance(utility, float)]
-    return sum(known) / len(known) if known and not any(each and utility is None for utility, each in values) else None

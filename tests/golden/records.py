@@ -323,7 +323,7 @@ def decision_line(run: Run, second: int, where: dict[Executor, str], rebalancing
     }  # fmt: skip
     return {
         "t": run.start + second, "run_id": run.run_id, "decision_id": None, "policy": run.variant,
-        "duration_ms": 1.5, "observation": {}, "memory": {},
+        "duration_ms": 1.5, "observation": {"may_act": False}, "memory": {},
         "request": {"v": VERSION, "t": run.start + second, "machines": [], "topologies": [topology]},
         "decision": to_json(Decision(reason="nothing")),
     }  # fmt: skip

@@ -21,7 +21,7 @@ def refusal(format: str, *files: Path, name: str = "old/star", **given: object) 
 
 
 def test_unknown_format_names_the_known_ones(log: Path) -> None:
-    assert refusal("stela", log) == "format is 'stela'; there are storm_metrics, stela_statistics"
+    assert refusal("stela", log) == "format is 'stela'; there are storm_metrics, stela_statistics, henge"
 
 
 @pytest.mark.parametrize("name", ["star", "a/b/c", "../x", "old/", "old/st ar"])

@@ -130,7 +130,7 @@ BAD: list[tuple[list[str], int, str]] = [
     (["report"], 2, "neither a series nor --index; give a series"),
     (["report", "stela/star", "--index"], 2, "a series and --index; give a series"),
     (["run", "stela/star", "stela/sun", "--testbed", "fake"], 2, "no experiment is called stela/sun; there are: "),
-    (["run", "henge/*"], 2, "no experiment is called henge/*"),
+    (["run", "nothing/*"], 2, "no experiment is called nothing/*"),
     (["read", "csv", "x.log", "--name", "old/star"], 2, "format is 'csv'; there are storm_metrics"),
     (["read", "storm_metrics", "nothing.log", "--name", "old/star"], 2, "nothing.log: no such file"),
     (["read", "storm_metrics", "nothing.log", "--name", "old"], 2, "name is 'old'; give family/name"),

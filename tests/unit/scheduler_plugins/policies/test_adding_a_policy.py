@@ -22,6 +22,10 @@ NO_DEADLINE = """
 from hypothesis import settings
 settings.register_profile("barograph", deadline=None)
 settings.load_profile("barograph")
+
+
+def examples(at_night):
+    return settings(max_examples=at_night // 4)
 """
 
 
@@ -42,7 +46,7 @@ def test_one_file_one_line_one_test(tmp_path: Path) -> None:
         shutil.copy(ROOT / path, tmp_path / path)
     (tmp_path / "scheduler_plugins" / "policies" / "busiest.py").write_text(file)
     (tmp_path / POLICIES / "test_busiest.py").write_text(test)
-    (tmp_path / "conftest.py").write_text(NO_DEADLINE)
+    (tmp_path / "tests" / "conftest.py").write_text(NO_DEADLINE)
     registry = tmp_path / "scheduler_plugins" / "policies" / "__init__.py"
     text = registry.read_text()
     text = text.replace("policies import (", "policies import (\n    busiest,", 1)
