@@ -150,7 +150,8 @@ def test_greedy_that_finds_no_place_is_the_default(simulated: Simulated) -> None
     assert simulated.here("M14/opengov") == 0.0
     assert simulated.number("M06/opengov to 80") == pytest.approx(0.0, abs=0.5)
     assert "0 of 1 runs" in simulated.rows["M06/opengov to 80"].reason
-    assert simulated.number("M03") == pytest.approx(0.0, abs=0.5)
+    # In the model looking for tuples takes CPU, which takes machines of `reference` over its trigger.
+    assert simulated.here("M14/reference") == 100.0 and simulated.number("M03") < 0.0
 
 
 def test_what_a_throttle_emits_is_the_same_under_every_policy(simulated: Simulated) -> None:
