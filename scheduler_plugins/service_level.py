@@ -13,6 +13,8 @@ from statistics import fmean
 
 from scheduler_plugins.model import ServiceLevel, Topology
 
+MET = 1 - 1e-9  # of the largest utility: what counts as all of it
+
 
 def latency_share(limit_ms: float, latency_ms: float) -> float:
     """Return the attained share, 0 to 1, of a level of latency: 1 up to the limit, hyperbolic above it (eq. 2)."""

@@ -159,7 +159,7 @@ def _block_number(run: Row) -> int:
     return int(number or 0)
 
 
-LACKS = {"payback_s": "moved nothing"}
+LACKS = {"payback_s": "moved nothing"}  # why a side has no number
 OF_CLOCKS = "by the machines' clocks these latencies may be wrong by as much as they are, or nobody knows by how much"
 
 
@@ -195,8 +195,9 @@ def metric_blocks(
                 reason = untimed.TOO_MANY
             elif any(numbers[run_id].lowest <= 0.0 < numbers[run_id].highest for run_id in measured):
                 reason = OF_CLOCKS
-        note = f"{len(blocks)} of {len(runs.ids)} whole blocks: in the others a side {LACKS.get(metric, 'has none')}"
         if blocks:
-            note = note if len(blocks) < len(runs.ids) else ""
+            lack, note = LACKS.get(metric, "has none"), ""
+            if len(blocks) < len(runs.ids):
+                note = f"{len(blocks)} of {len(runs.ids)} whole blocks: in the others a side {lack}"
             result.append(MetricBlocks(runs.pair.name, metric, event, blocks, note, reason))
     return result

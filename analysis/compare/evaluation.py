@@ -6,7 +6,7 @@ in the same experiment.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -143,10 +143,9 @@ def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None
     return blocks
 
 
-def of_cluster(found: Iterable[MetricBlocks]) -> list[MetricBlocks]:
+def of_cluster(blocks: Sequence[MetricBlocks]) -> list[MetricBlocks]:
     """Return the metrics of runs with several topologies as they are asked about: those of the cluster are tested, its
     utility and attained service levels first where it has any; a test of every topology would find too little."""
-    blocks = list(found)
     has_levels = any(each.metric in PRIMARY_OF_LEVELS for each in blocks if each.topology == WHOLE_CLUSTER)
     primary = PRIMARY_OF_LEVELS if has_levels else PRIMARY
     return [

@@ -332,5 +332,9 @@ def _timed_per_tuple(component: str, edges: Sequence[Row], above: frozenset[str]
 def mean_utility(rows: Iterable[Mapping[str, object]]) -> float | None:
     """Return the mean utility of rows of `service`; None without any, or where one with reports is not known."""
     values = [(row["utility"], row["reported"]) for row in rows]
-    known = [float(utility) for utility, _ in values if isinstance(utility, float)]
-    return sum(known) / len(known) if known and not any(each and utility is None for utility, each in values) else None
+    numbers = [float(utility) for utility, _ in values if isinstance(utility, float)]
+    return (
+        sum(numbers) / len(numbers)
+        if numbers and not any(each and utility is None for utility, each in values)
+        else None
+    )

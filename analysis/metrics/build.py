@@ -312,8 +312,8 @@ def build_actions(at: TableAccess, components: DataFrame) -> None:
     zeros, events = ([row for row in rows if row["run_id"] in runs] for rows in (zeros, events))
     changes = [row for row in collect_rows(at.read("changes")) if row["run_id"] in runs]
     decisions = [row for row in at.rows("decisions") if row["run_id"] in runs]
-    found = actions.carried_out(decisions, changes, at.units.events, at.units.of_machines)
-    spans = actions.action_spans(found, events, zeros)
+    of_policies = actions.carried_out(decisions, changes, at.units.events, at.units.of_machines)
+    spans = actions.action_spans(of_policies, events, zeros)
     frame_of = partial(small_tables.frame_of_rows, at.spark)
     rows: list[list[Row]] = [[], [], []]
     if spans:
@@ -322,7 +322,7 @@ def build_actions(at: TableAccess, components: DataFrame) -> None:
         restarts = placement.restarts(at.read("worker_samples"), frame)
         rows = [collect_rows(actions.tasks_moved(settled)), collect_rows(actions.workers_restarted(restarts)),
                 _loss_rows(at, components, frame, spans)]  # fmt: skip
-    small_tables.write(at.paths, "actions", actions.action_rows(found, changes, *rows))
+    small_tables.write(at.paths, "actions", actions.action_rows(of_policies, changes, *rows))
 
     axis_s = {unit_of(row): row["zero_s"] for row in zeros}
     names = ("begin_s", "end_s")
@@ -337,7 +337,7 @@ def build_actions(at: TableAccess, components: DataFrame) -> None:
     rounds_s: dict[str, list[float]] = defaultdict(list)
     for row in at.rows("rounds", runs):
         rounds_s[row["run_id"]] += [row["t_s"]] if row["may_act"] else []
-    costs = actions.cost_rows(parts, found, rounds_s, collect_rows(spent), at.units.clusters)
+    costs = actions.cost_rows(parts, of_policies, rounds_s, collect_rows(spent), at.units.clusters)
     small_tables.write(at.paths, "costs", costs)
 
 

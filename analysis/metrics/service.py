@@ -23,10 +23,10 @@ from analysis.metrics.throughput import WINDOW_S
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.small_tables import EVENT, PHASE, UNIT, Row, Unit, by_unit, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
+from scheduler_plugins.service_level import MET
 
 WINDOW = (*UNIT, "window_s")
 MINUTE = 6  # windows
-MET = 1 - 1e-9  # of the largest utility: what counts as all of it
 READING_S = 60.0  # before a reading: what it covers at most
 SETTLED = 0.05  # of the largest utility: the drop at which Henge looks at a converged cluster again (HP 4.3.3)
 MOST_PARTS = 240  # of a run, in `attained_over_time`
@@ -171,11 +171,11 @@ def juices(
     counted = counts.groupBy(*UNIT, "source").agg(f.sum("sent").alias("sent"), f.sum("executed").alias("executed"))
     is_uncounted = f.bool_or((f.col("executed") > 0) & (f.col("sent") == 0))
     uncounted = f.broadcast(counted.groupBy(*UNIT).agg(is_uncounted.alias("uncounted")))
-    known = f.when(f.col("edges").isNotNull() & ~f.coalesce("uncounted", f.lit(False)), juice_of("edges", "sources"))
+    value = f.when(f.col("edges").isNotNull() & ~f.coalesce("uncounted", f.lit(False)), juice_of("edges", "sources"))
     return (
         of_edges.join(_source_shares(served, inputs, edges, levels), list(WINDOW), how="inner")
         .join(uncounted, list(UNIT), how="left")
-        .select(*WINDOW, known.alias("juice"), (f.size("sources") == 0).alias("idle"))
+        .select(*WINDOW, value.alias("juice"), (f.size("sources") == 0).alias("idle"))
     )
 
 
@@ -272,9 +272,9 @@ def service(busy: DataFrame, latencies: DataFrame, juice: DataFrame, levels: Dat
     first = f.first("share", ignorenulls=True).over(in_order.rowsBetween(0, Window.unboundedFollowing))
     is_down = ~f.col("served") & (f.col("silence") > f.col("usual"))
     attained = f.when(f.col("served"), f.col("share")).when(is_down, f.lit(0.0)).otherwise(f.coalesce(before, first))
-    known = reported.withColumn("attained", f.when(f.col("reported"), attained)).withColumn("down", is_down)
+    windows = reported.withColumn("attained", f.when(f.col("reported"), attained)).withColumn("down", is_down)
     down_juice = f.when(f.col("down") & f.col("least_juice").isNotNull(), f.lit(0.0))
-    return known.select(
+    return windows.select(
         *WINDOW, f.col("mean_ms").alias("latency_ms"), "p95_ms",
         f.when(f.col("reported"), f.coalesce(f.when(f.col("served"), f.col("juice")), down_juice)).alias("juice"),
         (f.col("attained") * f.col("max_utility")).alias("utility"), f.col("attained").alias("share"),

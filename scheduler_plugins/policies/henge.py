@@ -28,11 +28,10 @@ from dataclasses import asdict, dataclass, field, replace
 from scheduler_plugins.model import ActionKind, Component, Decision, Memory, Observation, Topology, WorkerMachine
 from scheduler_plugins.policies import ds2, initial_placement, scaling
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
-from scheduler_plugins.service_level import observed_utility
+from scheduler_plugins.service_level import MET, observed_utility
 
 Executors = Mapping[str, int]  # component → executors
 Configuration = Mapping[str, Executors]  # topology → component → executors
-MET = 1 - 1e-9  # of the largest utility: what counts as all of it
 REMEMBERED = 5  # best configurations: the next is taken where machines of the best are gone
 RECONFIGURE: ActionKind = "reconfigure"
 REDUCE: ActionKind = "reduce"

@@ -173,8 +173,8 @@ class Costs:
     Times of a core in ms a tuple unless said. `start_cpu_s`: CPU a worker needs until it works; `start_wait_s`: time
     that passes before, whatever the CPU (the supervisor's look); `fetch_s`: more, of the first workers of a topology on
     a machine, while its supervisor fetches the code. `stop_s`: from an assignment until the old worker is gone.
-    `supervisor_cpu_s`: CPU that a supervisor's own start takes. `idle_cores`: of a worker at rest.
-    beside its executors, `poll_ms`: of each look of an executor that finds nothing (the shorter its sleeps, the more).
+    `supervisor_cpu_s`: CPU that a supervisor's own start takes. `idle_cores`: of a worker at rest,
+    beside its executors. `poll_ms`: of each look of an executor that finds nothing (the shorter its sleeps, the more).
     `machine_idle_cores`: of a machine without workers. `hop_ms`: from emit to the receive queue inside a worker,
     `remote_hop_ms` to that of another one; how long a tuple waits there until it is noticed follows from the topology's
     own settings (`Waits`).

@@ -183,14 +183,14 @@ def write(
 
 def _topologies(rows: DataFrame) -> dict[str, list[SparkRow]]:
     """Return by run a row for each topology: readings, first and last time, largest utility, columns."""
-    found: dict[str, list[SparkRow]] = defaultdict(list)
+    by_run: dict[str, list[SparkRow]] = defaultdict(list)
     totals = rows.groupBy("run", "id").agg(
         f.count("*").alias("readings"), f.min("t").alias("first_s"), f.max("t").alias("last_s"),
         f.max("max_utility").alias("max_utility"), f.array_sort(f.collect_set("columns")).alias("columns"),
     )  # fmt: skip
     for row in totals.orderBy("run", "first_s", "id").collect():
-        found[row.run].append(row)
-    return dict(found)
+        by_run[row.run].append(row)
+    return dict(by_run)
 
 
 def _names(ids: Sequence[str]) -> dict[str, str]:
@@ -204,8 +204,8 @@ def _actions(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return by run its actions in order: time, kind, topology's id, executors by component, before where an earlier
     command says it."""
-    found: dict[str, list[dict[str, Any]]] = {run: [] for run in topologies}
-    known: dict[tuple[str, str, str], int] = {}
+    by_run: dict[str, list[dict[str, Any]]] = {run: [] for run in topologies}
+    latest: dict[tuple[str, str, str], int] = {}
     for row in sorted(rows, key=lambda row: (row.run, row.file, row.place)):
         t_s = float(row.ms) / 1000
         for command in re.split(r"\s+xyz\s+", re.sub(r"^\S*storm\s+(henge-)?rebalance\s+", "", row.command.strip())):
@@ -216,12 +216,12 @@ def _actions(
                 continue
             executors = {part: int(number) for part, number in re.findall(r"-e\s+(\S+?)=(\d+)", rest)}
             topology_id = begun[-1].id
-            before = {part: known.get((row.run, topology_id, part)) for part in executors}
-            known |= {(row.run, topology_id, part): number for part, number in executors.items()}
-            found[row.run].append({"t": t_s, "kind": MARKS.get(row.mark, "reconfigure"), "id": topology_id,
+            before = {part: latest.get((row.run, topology_id, part)) for part in executors}
+            latest |= {(row.run, topology_id, part): number for part, number in executors.items()}
+            by_run[row.run].append({"t": t_s, "kind": MARKS.get(row.mark, "reconfigure"), "id": topology_id,
                                    "name": names[row.run][topology_id], "after": executors, "before": before,
                                    "file": row.file, "place": row.place, "run": row.run})  # fmt: skip
-    return found
+    return by_run
 
 
 def _frame_of_actions(lines: DataFrame, actions: Mapping[str, Sequence[Mapping[str, Any]]]) -> DataFrame:
@@ -260,8 +260,8 @@ def _agreement(
         .groupBy("run")
         .agg(f.count("average").alias("n"), f.count_if(differs).alias("different"), f.max(difference).alias("most"))
     )
-    found = {row.run: (row.n, row.different, row.most or 0.0) for row in counts.collect()}
-    return defaultdict(lambda: (0, 0, 0.0), found)
+    by_run = {row.run: (row.n, row.different, row.most or 0.0) for row in counts.collect()}
+    return defaultdict(lambda: (0, 0, 0.0), by_run)
 
 
 def _unread(lines: DataFrame, run: str) -> Mapping[str, int]:
