@@ -145,7 +145,7 @@ def live(series: Series) -> Life:
     silent.append(await_silent())
     recovered = await_state(lambda state: "m2" in state.machines and state.all_placed())
     cluster.leave(["m3"])
-    left = await_state(lambda state: state.all_placed())
+    left = await_state(lambda state: "m3" not in state.machines and state.all_placed())
     cluster.join(["m3"])
     back = await_state(lambda state: "m3" in state.machines and state.all_placed())
     cluster.stop()
