@@ -125,14 +125,17 @@ class ServiceClient(ABC):
         window_s: float,
         service_levels: Mapping[str, Mapping[str, float]] | None = None,
         throughput: Mapping[str, str] | None = None,
+        groups: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Forget the last run and begin this one. `service_levels`, and where `throughput` is measured: by the
-        topology's name in Storm."""
+        topology's name in Storm. `groups`: the machines of each."""
         body = {"run_id": run_id, "policy": policy, "parameters": dict(parameters), "seed": seed, "window_s": window_s}
         if service_levels:
             body["service_levels"] = {name: dict(level) for name, level in service_levels.items()}
         if throughput:
             body["throughput"] = dict(throughput)
+        if groups:
+            body["groups"] = {name: list(machines) for name, machines in groups.items()}
         self.call("/configure", body)
 
     def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:

@@ -213,6 +213,7 @@ class Observation:
     failures: tuple[Failure, ...] = ()  # missing from all earlier observations
     machine_requests: tuple[HeldRequest, ...] = ()  # the policy's: the newest finished one, and the one under way
     machine_limits: MachineLimits | None = None  # None: it may neither request nor release machines by itself
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name → machines of the start, if it has any
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,7 @@ class Decision:
     wait_s: int = 0  # that Storm waits with the topology deactivated before it carries the change out
     rest_s: float = 0.0  # time in which the policy does not want to act by itself again
     kind: ActionKind | None = None  # of action, for the record; None: the one that its changes show
+    groups: Mapping[str, str] = field(default_factory=dict)  # machine that joined → group, for the record
 
     def changes(self) -> bool:
         machine_changes = self.release or self.rebalance or self.acquire

@@ -124,7 +124,7 @@ def machine_rows(record: Record) -> Iterator[Row]:
     for name, facts in (record.get("machines") or {}).items():
         yield {
             "machine": name, "type": facts.get("type"), "slots": facts.get("slots"),
-            "joins_at_scale": bool(facts.get("joins_at_scale", False)),
+            "joins_at_scale": bool(facts.get("joins_at_scale", False)), "group": facts.get("group"),
             **_numbers(facts, "cores", "memory_mb", "bandwidth_mbit"),
             **_numbers({when: of_machines.get(name) for when, of_machines in offsets.items()}, *offsets),
         }  # fmt: skip

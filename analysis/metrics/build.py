@@ -353,8 +353,8 @@ def _clocks(at: TableAccess) -> DataFrame:
 
 
 def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
-    """Write `cpu` (a row an event, phase and machine), `cpu_windows` (a window and machine), `network` (an event,
-    phase, machine and interface), `network_windows` (an event and window)."""
+    """Write `cpu` (a row an event, phase and machine), `cpu_windows` (a window and machine), `group_windows` (a
+    window and group), `network` (an event, phase, machine and interface), `network_windows` (an event and window)."""
     intervals, whole = at.read("intervals"), at.read_of_machines("machine_samples")
     samples = whole
     if spans_s := machine_load.memberships(small_tables.rows(at.paths, "events")):
@@ -362,6 +362,10 @@ def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
         samples = machine_load.of_members(whole, known)
     at.write("cpu", machine_load.cpu(samples, at.read("machines"), intervals, spans))
     at.write("cpu_windows", machine_load.cpu_windows(whole, at.read("zeros")))
+    groups = [(row["run_id"], row["machine"], row["group"])
+              for row in small_tables.rows(at.paths, "machines") if row["group"]]  # fmt: skip
+    grouped = small_tables.frame_of_rows(at.spark, groups, machine_load.GROUPS)
+    at.write("group_windows", machine_load.group_windows(samples, grouped, at.read("zeros")))
     network = at.read_of_machines("network_samples")
     at.write("network", machine_load.network(network, intervals, spans))
     at.write("network_windows", machine_load.network_windows(network, at.read("machines"), spans))

@@ -13,6 +13,7 @@ from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import POLICY_CHANGES, WHOLE_RUN
 from analysis.record.small_tables import EVENT, PHASE, UNIT, Row
 
+GROUPS = "run_id string, machine string, group string"
 MEMBERSHIPS = "run_id string, machine string, from_s double, until_s double"
 
 
@@ -100,6 +101,21 @@ def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
         .groupBy(*UNIT, "window_s", "machine")
         .agg(*means)
         .select(*UNIT, "window_s", "machine", "utilisation_mean", "runnable_mean", "memory_bytes_mean")
+    )
+
+
+def group_windows(samples: DataFrame, groups: DataFrame, zeros: DataFrame) -> DataFrame:
+    """Return the utilisation of each group of machines, of the cores that it has in the window, in windows as those of
+    `cpu_windows`. `samples`: of machines while they are in the cluster; `groups`: the group of each that has one."""
+    read = samples.join(f.broadcast(groups), ["run_id", "machine"]).select(
+        *UNIT, "t_s", "dt_s", "machine", "group", "cpu_cores", "cpu_quota_cores"
+    )
+    used, quota = (f.sum(f.col(name) * f.col("dt_s")) for name in ("cpu_cores", "cpu_quota_cores"))
+    return (
+        in_windows(read, zeros.select(*UNIT, f.lit(WHOLE_RUN).alias("event_id"), "zero_s"))
+        .groupBy(*UNIT, "window_s", "group")
+        .agg(f.countDistinct("machine").alias("machines"), f.try_divide(used, quota).alias("utilisation_mean"))
+        .select(*UNIT, "window_s", "group", "machines", "utilisation_mean")
     )
 
 

@@ -76,6 +76,7 @@ TARGET = Column("target", "string", "", "component that receives")
 GROUPING = Column("grouping", "string", "", "how the target's tasks are chosen: `shuffle`, `fields`, `all` …")
 INTERFACE = Column("interface", "string", "", "`ctl0` (control LAN) or `exp0` (experiment LAN)")
 SLOT = Column("slot", "string", "", "`machine:port`")
+GROUP = Column("group", "string", "", "group of machines to which it belonged at the run's end", "it has none")
 JOINS_AT_SCALE = Column("joins_at_scale", "boolean", "", "whether the machine joins only at an event",
                         "the machine is the master")
 SINK = Column("component", "string", "", "the sink; empty for the other scopes")
@@ -180,6 +181,7 @@ RECORD_TABLES = (
         Column("bandwidth_mbit", "double", "Mbit/s", "bandwidth of its experiment LAN", "not shaped or not known"),
         Column("slots", "int", "", "workers that it can run", "not known"),
         Column("joins_at_scale", "boolean", "", "whether it joins only at an event"),
+        GROUP,
         Column("clock_offset_ms", "double", "ms", "its clock less the harness's, before the run", "not measured"),
         Column("clock_end_offset_ms", "double", "ms", "the same when its files were collected",
                "not measured"),

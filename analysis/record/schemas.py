@@ -272,6 +272,15 @@ METRIC_TABLES = (
         Column("runnable_mean", "double", "threads", "that ran or waited for a CPU, mean", "not measured"),
         c.MEMORY_BYTES_MEAN,
     )),
+    Table("group_windows", "CPU of each group of machines over the whole run",
+          ("run_id", "topology", "window_s", "group"), (
+        *OF_UNIT,
+        Column("window_s", "double", "s",
+               "start of a window of 10 s, relative to the run's first event; negative before it"),
+        Column("group", "string", "", "name of the group, as in the experiment"),
+        Column("machines", "bigint", "", "machines of it that were measured in the window"),
+        c.UTILISATION_MEAN,
+    )),
     Table("network",
           "bytes per second of each machine in the part that counts",
           ("run_id", "topology", "event_id", "phase", "machine", "interface"), (

@@ -7,6 +7,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -63,6 +64,9 @@ class TestbedChoice:
     __test__ = False  # pytest would collect it by its name
 
 
+Groups = Annotated[Mapping[Word, MachineNumber], Field(exclude_if=operator.not_)]
+
+
 @dataclass(frozen=True)
 class MachineCount:
     """Workers, without the master."""
@@ -71,6 +75,7 @@ class MachineCount:
     after: MachineNumber  # by the events alone, when all are over; one that crashed and stays down still counts
     min: MachineNumber | None = None  # that a policy may have in a hold, by its own requests; without it: `before`
     max: MachineNumber | None = None  # the same, at the most; without `min` and `max` it may ask for nothing
+    groups: Groups = field(default_factory=dict)  # name → machines of the start in it, in the order of their numbers
 
     @property
     def limits(self) -> tuple[int, int] | None:
@@ -198,6 +203,11 @@ class Experiment:
         """Return the machines of the start, by name."""
         return starting_workers(self.machines.before)
 
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """Return the machines of each group at the start; empty where machines have no groups."""
+        names = iter(self.starting())
+        return {group: tuple(islice(names, number)) for group, number in self.machines.groups.items()}
+
     def workers(self) -> tuple[str, ...]:
         """Return every machine but the master that takes part by the plan, then those that a policy may ask for.
         `booted` ones may be replaced by others, with the next names."""
@@ -318,6 +328,8 @@ def _inconsistencies(experiment: Experiment) -> list[str]:
     topologies = [each.name for each in experiment.every_topology()]
     errors = _topology_errors(experiment)
     errors += order_errors(machines.before, machines.after, experiment.events, durations.horizon_s, topologies)
+    if machines.groups and (total := sum(machines.groups.values())) != machines.before:
+        errors.append(f"machines.groups has {total} machines; allowed: as many as machines.before ({machines.before})")
     if machines.limits is not None:
         errors += limit_errors(machines.before, machines.limits, experiment.events)
     for least, most in (("warm_up_floor_s", "warm_up_ceiling_s"), ("after_floor_s", "horizon_s")):

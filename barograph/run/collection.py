@@ -154,5 +154,11 @@ def _note_inspection(run: RunContext) -> None:
         run.record.add(
             {"topology": topologies[0]} | ({"topologies": topologies} if run.context.experiment.topologies else {})
         )
+    if groups := run.context.experiment.groups():
+        group_of = {name: group for group, names in groups.items() for name in names}
+        for line in json_lines(RunPaths(run.record.folder).decisions):
+            group_of |= line.get("decision", {}).get("groups", {})
+        machines = run.record.document["machines"]
+        run.record.add({"machines": {name: {**facts, "group": group_of.get(name)} for name, facts in machines.items()}})
     for fallback in fallbacks_of_run(run.record):
         run.record.event("fallback", t=fallback["t"], reason=fallback.get("reason"))

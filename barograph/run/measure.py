@@ -111,8 +111,9 @@ def _phases(run: RunContext) -> None:
         }
         throughput = {each.name: each.throughput for each in run.topologies() if each.throughput != SINKS}
         context.service.configure(
-            run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S, levels, throughput
-        )
+            run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S, levels, throughput,
+            context.experiment.groups(),
+        )  # fmt: skip
     names = context.experiment.topologies_at_start()
     with record.phase("submit", expected_s=8 * len(names)):
         for topology in run.topologies():

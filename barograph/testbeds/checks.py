@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from barograph.errors import ExperimentError, blame_of
 from barograph.plan.events.order import topologies_after, working_machines_after
 from barograph.plan.events.rates import RateEvent
-from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice
+from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice, Variant
 from barograph.plan.simulation import OWN_SETTINGS, complaints, is_simulated
 from barograph.plan.topologies import TopologyChoice, one_of_each_kind
 from inventory import TESTBEDS, machines
@@ -199,8 +199,24 @@ def _policies(experiment: Experiment) -> Sequence[str]:
                 for each in experiment.topologies_of(variant)
                 if each.parameters.get("unthrottled")
             ]
+        if variant.policy == "dodo" and not wrong:
+            wrong += _group_errors(experiment, variant)
         errors += [f"variants.{variant.name}: {each}" for each in wrong]
     return errors
+
+
+def _group_errors(experiment: Experiment, variant: Variant) -> Iterator[str]:
+    """Check what DoDo's components and groups name."""
+    groups = experiment.machines.groups
+    if not groups or len(experiment.every_topology()) != 1:
+        yield "dodo is for one topology on groups of machines; write machines.groups, as {work: 6, small: 1}"
+        return
+    names = {each.name for each in _rendered(experiment.topologies_of(variant)[0]).components}
+    for group, members in variant.parameters.get("components", {}).items():
+        if group not in groups:
+            yield f"parameters.components has the group {group}; machines.groups has {', '.join(groups)}"
+        if strangers := sorted(set(members) - names):
+            yield f"parameters.components has {', '.join(strangers)}; components are {', '.join(sorted(names))}"
 
 
 def unanswered_events(experiment: Experiment, policy: str, answered: Collection[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from scheduler_plugins.model import Decision, Policy
 from scheduler_plugins.policies import (
+    dodo,
     ds2,
     even,
     foreign,
@@ -48,6 +49,7 @@ class PolicyEntry:
 
 
 POLICIES: Mapping[str, PolicyEntry] = {
+    "dodo": PolicyEntry(dodo.decide, dodo.DodoParameters, frozenset({"reschedule"}), reads_rates=True),
     "ds2": PolicyEntry(ds2.decide, ds2.Ds2Parameters, frozenset({"reschedule"}), reads_rates=True),
     "even": PolicyEntry(even.decide, even.EvenParameters, frozenset({"scale_out", "reschedule"})),
     "foreign": PolicyEntry(

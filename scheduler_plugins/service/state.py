@@ -116,6 +116,7 @@ class ServiceState:
     _unplaceable: frozenset[str] = frozenset()  # topology ids: the policy was asked, and found them no slot
     _service_levels: Mapping[str, ServiceLevel] = field(default_factory=dict)  # by the topology's name
     _throughput: Mapping[str, str] = field(default_factory=dict)  # the same: where it is measured, if not at the sinks
+    _groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of machines at the start, by name
     _input_rates: InputRates = field(default_factory=lambda: InputRates(0.0))  # as far back as a spout may be
 
     @property
@@ -132,6 +133,7 @@ class ServiceState:
             policy = bind(str(body["policy"]), body.get("parameters") or {})
             levels = {str(n): ServiceLevel(**level) for n, level in (body.get("service_levels") or {}).items()}
             throughput = dict(body.get("throughput") or {})
+            groups = {str(name): tuple(map(str, machines)) for name, machines in (body.get("groups") or {}).items()}
         except (PolicyError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise CallRefusal(400, f"configure: {error}") from error
         self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
@@ -145,7 +147,7 @@ class ServiceState:
         self._round_t, self._configured = None, self._configured + 1
         self._decide_every_s, self._failures, self._service_levels, self._throughput = None, (), levels, throughput
         self._limits, self.requests, self._unplaceable = None, MachineRequests(), frozenset()
-        self._input_rates = InputRates(self.clock())
+        self._groups, self._input_rates = groups, InputRates(self.clock())
         self.log_path.unlink(missing_ok=True)
         self._memory_logged = None
         return {"run_id": self.run_id}
@@ -350,7 +352,7 @@ class ServiceState:
         return replace(
             observation, event=None if is_moving else observation.event,
             may_act=may_act and not is_waiting, failures=self._failures,
-            machine_requests=self.requests.shown(), machine_limits=limits,
+            machine_requests=self.requests.shown(), machine_limits=limits, groups=self._groups,
         )  # fmt: skip
 
     def explain_failure(self, round: Round, why: str) -> None:

@@ -39,7 +39,7 @@ from analysis.report.figures.chart import (
 )
 from analysis.report.figures.points import Row, Spot, Value, point_columns
 from analysis.report.figures.renderer import page_figure
-from analysis.report.figures.series_data import EventTime, MachineUtilisation, RateLine, SeriesData
+from analysis.report.figures.series_data import EventTime, GroupLoad, MachineUtilisation, RateLine, SeriesData
 from analysis.report.page import Figure
 from analysis.stats import survival
 
@@ -60,6 +60,11 @@ OFFSETS = {"before": -0.16, "after": 0.16}
 CPU_COLUMNS = point_columns(
     "machine /word; phase /word; cpu_p50_percent = CPU, median (% of its share);"
     " cpu_p10_percent = 10th percentile (%); cpu_p90_percent = 90th percentile (%)"
+)
+
+
+GROUP_COLUMNS = point_columns(
+    "time_s = time (s); group /word; cpu_percent = CPU (% of its share); machines = machines of it"
 )
 
 
@@ -269,6 +274,37 @@ def cpu_chart(data: SeriesData) -> Chart | None:
     )  # fmt: skip
 
 
+def groups_chart(data: SeriesData) -> Chart | None:
+    """Return the CPU of each group over time, medians over the runs of a variant, and how many machines it has (DT
+    figures 24, 27 to 31)."""
+    names = sorted({load.group for load in data.groups})
+    of_group = dict(zip(names, style.colours(names).values(), strict=True)) if names else {}
+    panels = []
+    for variant in data.variants if names else ():
+        marks: list[Mark] = []
+        for name in names:
+            windows: dict[float, list[GroupLoad]] = {}
+            for load in data.groups:
+                if (load.variant, load.group) == (variant, name):
+                    windows.setdefault(load.window_s + WINDOW_S / 2, []).append(load)
+            spots = []
+            for at_s, loads in sorted(windows.items()):
+                percent = 100 * median(each.utilisation for each in loads)
+                machines = median(each.machines for each in loads)
+                row: Row = {"time_s": at_s, "group": name, "cpu_percent": percent, "machines": machines}
+                spots.append(Spot(at_s, percent, row))
+            if spots:
+                marks.append(LineMark(spots, of_group[name], name, "median", label=name, width=1.6))
+        axis = _time_axis(data, "the first event")
+        panels.append(ChartPanel(marks, style.display_name(variant), axis, ChartAxis(low=0.0, high=112.0)))
+    rows = ceil(len(panels) / CPU_ABREAST)
+    return Chart(
+        "CPU utilisation of every group of machines over time", GROUP_COLUMNS, panels, 2.2 * rows + 0.4,
+        min(CPU_ABREAST, len(panels)), shares="xy", x_label=_time_axis(data, "the first event").label,
+        y_label="CPU (% of the group's share)", legend="panel", tells_panels=True, has_bold_titles=True,
+    ) if panels else None  # fmt: skip
+
+
 def _machine_label(machine: str, joined: bool, loads: list[MachineUtilisation]) -> str:
     """Return the machine's name and whether it joined or left; if it left only in some runs, in how many."""
     departures = {load.run_id: load.left for load in loads if load.machine == machine}
@@ -339,6 +375,12 @@ FIGURES = {
         "(coloured). Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, "
         "strokes the median over runs. A machine that left has no mark after.",
         cpu_chart,
+    ),
+    "groups": FigureSpec(
+        "CPU of each group of machines",
+        "Utilisation of the CPU shares of all machines that a group has at the time, in windows of 10 s from the first "
+        "event on; medians over the runs of each variant. The data beside it says how many machines those are.",
+        groups_chart,
     ),
     "traffic": FigureSpec(
         "Traffic from task to task",

@@ -100,6 +100,18 @@ class RunTraffic:
 
 
 @dataclass(frozen=True)
+class GroupLoad:
+    """CPU of a group of machines in a window, as a fraction of its quota, and its number of machines."""
+
+    run_id: str
+    variant: str
+    group: str
+    window_s: float
+    machines: int
+    utilisation: float
+
+
+@dataclass(frozen=True)
 class SeriesData:
     """The data of the figures, from complete runs with an event only; variants in the order of the figures."""
 
@@ -116,6 +128,7 @@ class SeriesData:
     numbers: Mapping[str, tuple[RunNumber, ...]] = field(default_factory=dict)  # by metric, of `DRAWN`
     traffic: tuple[RunTraffic, ...] = ()  # of one run of each variant
     topology: str | None = None  # the drawn one of several; None: the only one, or the cluster
+    groups: tuple[GroupLoad, ...] = ()  # of machines
     of_model: bool = False  # the runs were simulated: they scatter by the model's noise, which needs no interval
     place: str = place_words()  # where throughput is measured
 
@@ -197,6 +210,12 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         experiment=next((row["experiment"] for row in runs if row["experiment"]), ""),
         numbers=_numbers(read("measurements"), runs),
         traffic=_traffic(paths, variants, topology or machines),
+        groups=tuple(
+            GroupLoad(row["run_id"], variants[row["run_id"]], row["group"], row["window_s"], row["machines"],
+                      row["utilisation_mean"])
+            for row in counted(rows(paths, "group_windows", topology=machines))
+            if topology in (None, machines) and row["utilisation_mean"] is not None
+        ),
         topology=None if topology == machines else topology,
         of_model=any(map(is_simulated, runs)),
         place=place_words(row["throughput"] for row in rows(paths, "topologies")

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis.metrics.line_seconds import in_phases, in_windows
-from analysis.metrics.machine_load import cpu, cpu_windows, network, network_windows
+from analysis.metrics.machine_load import GROUPS, cpu, cpu_windows, group_windows, network, network_windows
 from analysis.metrics.placement import first_sample_of_tasks, process_starts
 from analysis.metrics.throughput import observation_times
 
@@ -182,4 +182,17 @@ def test_a_machine_is_silent_in_a_window_in_which_bytes_of_it_are_missing(spark:
     found = network_windows(frame(spark, BYTES, *lines), machines, axes).orderBy("window_s").collect()
     assert [(row.window_s, row.machines, row.silent, row.tx_bytes) for row in found] == [
         (0.0, 1, ["m2", "m3"], 95), (10.0, 2, ["m3"], 135),
+    ]  # fmt: skip
+
+
+def test_a_group_s_utilisation_is_of_the_cores_that_it_has_then(spark: SparkSession) -> None:
+    """0.5 of 1 core, and 1.5 of 3 more from the second window on; m3 has no group."""
+    lines = [("r", "", 1004.0, 1.0, "m1", 0.5, 1.0), ("r", "", 1014.0, 1.0, "m1", 0.5, 1.0),
+             ("r", "", 1014.0, 1.0, "m2", 1.5, 3.0), ("r", "", 1014.0, 1.0, "m3", 9.0, 9.0)]  # fmt: skip
+    samples = frame(spark, "run_id topology t_s dt_s machine cpu_cores cpu_quota_cores", *lines)
+    groups = spark.createDataFrame([("r", "m1", "a"), ("r", "m2", "a")], GROUPS)
+    zeros = frame(spark, "run_id topology zero_s", ("r", "", ZERO))
+    windows = group_windows(samples, groups, zeros).orderBy("window_s").collect()
+    assert [(row.window_s, row.group, row.machines, row.utilisation_mean) for row in windows] == [
+        (0.0, "a", 1, 0.5), (10.0, "a", 2, 0.5),
     ]  # fmt: skip

@@ -262,6 +262,8 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], list[str]]] = [
     (limits(min=6, max=5), ["machines.min is 6; allowed: at most 5, machines.max"]),
     (limits(min=6), ["machines.min is 6; allowed: at most 4, machines.max (machines.before where"]),
     (limits(min=2, max=3), ["machines.before is 4; allowed: machines.min (2) to machines.max (3)"]),
+    (limits(groups={"a": 3, "b": 2}), ["machines.groups has 5 machines; allowed: as many as machines.before (4)"]),
+    (limits(groups={"a": 4, "b": 0}), ["machines.groups.b is 0"]),
     (limits(max=251), ["machines.max is 251", "less than or equal to 250"]),
     (limits(LATER, max=6), ["machines.min to machines.max are 4 to 6, but events", "leave them out, or add a hold"]),
     (limits(OUT, OUT, HOLD, after=6, max=5), ["events.2 is a hold with 6 machines; allowed: machines.min (4) to"]),
@@ -354,6 +356,32 @@ def test_henge_needs_a_service_level() -> None:
         check_on_fakes(data)
     data["topology"]["service_level"] = {"juice": 1.0}
     check_on_fakes(data)
+
+
+DODO = {"spout": ["spout_1", "spout_2"], "rest": ["centre", "sink_1", "sink_2"]}
+
+
+@pytest.mark.parametrize(
+    ("groups", "components", "words"),
+    [
+        ({}, DODO, "dodo is for one topology on groups of machines; write machines.groups"),
+        ({"spout": 4}, DODO, "components has the group rest; machines.groups has spout"),
+        ({"spout": 1, "rest": 3}, {**DODO, "rest": ["moon"]}, "components has moon; components are centre, sink_1"),
+        ({"spout": 1, "rest": 3}, DODO, ""),
+    ],
+)
+def test_dodo_needs_groups_and_components_that_there_are(
+    groups: dict[str, int], components: dict[str, list[str]], words: str
+) -> None:
+    data = star() | {"claims": [], "events": [HOLD], "machines": {"before": 4, "after": 4, "groups": groups}}
+    data["variants"] = [{"name": "dodo", "policy": "dodo", "parameters": {"components": components}}]
+    if words:
+        with pytest.raises(ExperimentError, match=words):
+            check_on_fakes(data)
+    else:
+        check_on_fakes(data)
+        groups_of = parse("stela/star", data, source="star.yaml").groups()
+        assert groups_of == {"spout": ("m1",), "rest": ("m2", "m3", "m4")}
 
 
 def test_ds2_needs_sources_with_a_rate() -> None:

@@ -1,0 +1,352 @@
+"""DoDo: groups of machines to which components belong, that lend to each other, grow and shrink (Wu, DT 6.2 and 7.1.1).
+
+DT was built on Apache S4: its PE type is a component here, its logical cluster a group of machines, its event a tuple.
+A component's executors are spread evenly over the machines of its group. In a hold the policy acts by itself: it moves
+components from the group with the most load to the one with the least (algorithm 1), and lets groups grow and shrink
+(algorithm 2). At a reschedule it deals all components out anew (6.2.1). A group with a spout is one of generators: no
+component goes there, and none leaves.
+
+The load of a component is its rate times its mean processing time (6.2), in cores; a group's is the sum over its number
+of machines (eq. 1), and a load series has one value a period over the latest `window_s`. Where DT is silent, or at odds
+with itself:
+
+- the threshold of the correlation, the waits and the window are those of the author's code; those of loads are ours
+- ES_PE of algorithm 1 is a share of the group's average: only then does N1 / N2 turn it into what the other one gets
+- a group or component whose load does not vary has no correlation: it counts as 0; a group without load may always
+  receive
+- `most_moves`: algorithm 1 makes a list for each pair, and 6.2.2 says that each group sends one component at a time; by
+  default the list
+- algorithm 2 keeps one I_L for all groups, so that one may get what another needs: each has its own here, and groups
+  take turns, since a request is under way until its machines have joined
+- growth is rounded up: with whole numbers as printed, one machine never becomes two
+- line 11 would take more machines than a group has where k < 1. By its text the load afterwards is k times the maximum:
+  a group shrinks by I_C · (1 − ES_C / (k · maximum)), rounded down, to two machines at least
+- Threshold_Capacity limits all groups together, as in its text: the experiment's `machines.max`
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, pstdev
+from typing import Any, Literal
+
+from scheduler_plugins.model import (
+    Component,
+    Decision,
+    Memory,
+    Observation,
+    Slot,
+    Topology,
+    executor_ranges,
+    living_slots,
+    unplaced_tasks,
+)
+from scheduler_plugins.policies import initial_placement, scaling
+from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
+
+Loads = Mapping[str, Sequence[float]]  # component → load in each period, in cores
+FEWEST = 2  # machines that a group has after it shrank (algorithm 2, line 9)
+
+
+@dataclass(frozen=True)
+class DodoParameters:
+    """Loads as shares of a machine's core, times in seconds."""
+
+    components: Mapping[str, Sequence[str]] = field(default_factory=dict)  # group → components at the start
+    balance: bool = True  # algorithm 1
+    autoscale: bool = False  # algorithm 2
+    capacity: bool = True  # false: loads are not shared by the number of machines (DT 6.4, "w/o capacity")
+    most_moves: int = 1000  # components of a pair in one decision
+    load_difference: float = 0.2  # of two groups, above which components move
+    correlation: float = 0.0  # of two groups, below which components move
+    max_load: float = 0.8  # of a group, above which it grows
+    min_load: float = 0.3  # below which it shrinks
+    ideal: float = 0.8  # k: load after it shrank, as a share of `max_load`
+    window_s: float = 300.0  # of load series
+    period_s: float = 10.0  # of one value in them
+    every_s: float = 60.0  # between two decisions
+    rest_after_move_s: float = 600.0
+    rest_after_launch_s: float = 120.0  # T_launch, and T_shutdown
+    executors_per_machine: int = 1  # of a component
+    rate: Literal["executed", "arriving"] = "executed"  # λ of a load: what is queued or dropped counts as arriving only
+    max_samples_age_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        rests = dict.fromkeys(("rest_after_move_s", "rest_after_launch_s"), (0, 1e6))
+        check_parameters(self, {"load_difference": (0, 1e6), "correlation": (-1, 1.01), "ideal": (0.01, 1), **rests})
+        check_whole_number("most_moves", self.most_moves, 1, 1000)
+        check_whole_number("executors_per_machine", self.executors_per_machine, 1, 1000)
+        if self.min_load >= self.ideal * self.max_load:
+            ideal = f"ideal · max_load = {self.ideal * self.max_load:g}"
+            raise ValueError(f"min_load is {self.min_load!r}; allowed is a number below {ideal}, or groups swing")
+        if not all(isinstance(each, list | tuple) for each in self.components.values()):
+            raise ValueError(f"components is {self.components!r}; allowed are lists of components by group")
+        names = [name for each in self.components.values() for name in each]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"components has {twice!r} twice; allowed is one group for a component")
+
+
+@dataclass(frozen=True)
+class DodoMemory:
+    """What DoDo remembers between rounds: JSON data."""
+
+    groups: Mapping[str, str] = field(default_factory=dict)  # component → group
+    machines: Mapping[str, str] = field(default_factory=dict)  # machine that joined → group
+    gone: Sequence[str] = ()  # machines that were released
+    loads: Loads = field(default_factory=dict)
+    times: Sequence[float] = ()  # of the values in `loads`
+    acts_from_s: float = 0.0
+    growing: str | None = None  # the group that the machines of the request are for
+    resized: str | None = None  # the group that grew or shrank last
+
+
+def decide(observation: Observation, memory: Memory, parameters: DodoParameters = DodoParameters()) -> Decision:
+    if len(observation.topologies) != 1 or not observation.groups:
+        first = initial_placement.initial_decision(observation, memory, "round_robin")
+        return first or Decision(memory=memory, reason="held: DoDo is for one topology on groups of machines")
+    return _Round(observation, DodoMemory(**memory), parameters).decide()
+
+
+class _Round:
+    """One round: the topology and the groups now."""
+
+    def __init__(self, observation: Observation, memory: DodoMemory, parameters: DodoParameters) -> None:
+        self.observation, self.parameters, self.now = observation, parameters, observation.time_s
+        (self.topology,) = observation.topologies
+        if not memory.groups:
+            groups = groups_of_components(self.topology, observation.groups, parameters.components)
+            memory = replace(memory, groups=groups)
+        done = [each for each in observation.machine_requests if each.outcome == "done" and each.kind == "acquire"]
+        joined = {name for each in done for name in each.machines} - set(memory.machines) - set(memory.gone)
+        if memory.growing is not None and joined:
+            machines = {**memory.machines, **dict.fromkeys(sorted(joined), memory.growing)}
+            memory = replace(memory, machines=machines, growing=None)
+        self.memory = memory
+        living = {machine.name for machine in observation.machines if machine.alive} - set(memory.gone)
+        assigned = {name: group for group, names in observation.groups.items() for name in names}
+        assigned |= memory.machines
+        self.machines: dict[str, list[str]] = {group: [] for group in observation.groups}
+        for name, group in assigned.items():
+            if name in living:
+                self.machines[group].append(name)
+        spouts = {component.name for component in self.topology.components if component.kind == "spout"}
+        generators = {group for name, group in memory.groups.items() if name in spouts}
+        self.working = [group for group, names in self.machines.items() if names and group not in generators]
+
+    def decide(self) -> Decision:
+        if self.topology.rebalancing:
+            return self._keep("a change is under way")
+        if unplaced := unplaced_tasks(self.topology):
+            placement = {task: slot for task, slot in self._layout()[1].items() if task in set(unplaced)}
+            return self._change({}, placement, f"placed {len(placement)} unplaced tasks in their groups")
+        problem = scaling.rates_problem(self.observation, self.parameters.max_samples_age_s)
+        if not problem:
+            self._take_loads()
+        if scaling.is_asked(self.observation):
+            return self._keep(f"held: {problem}") if problem else self._deal_out()
+        if not self.observation.may_act:
+            return self._keep("")
+        executors, placement = self._layout()
+        if executors or placement:
+            return self._change(executors, placement, "components are spread over the machines of their groups")
+        if problem or self.now < self.memory.acts_from_s:
+            return self._keep(problem or f"acts again in {self.memory.acts_from_s - self.now:.0f} s")
+        move = self._move() if self.parameters.balance else None
+        return move or (self._resize() if self.parameters.autoscale else None) or self._rest()
+
+    def _keep(self, reason: str) -> Decision:
+        return Decision(memory=vars(self.memory), groups=self.memory.machines, reason=reason)
+
+    def _rest(self) -> Decision:
+        self.memory = replace(self.memory, acts_from_s=self.now + self.parameters.every_s)
+        return self._keep(f"loads are {self._words()}")
+
+    def _change(
+        self, executors: Mapping[str, int], placement: Mapping[int, Slot], reason: str, **more: Any
+    ) -> Decision:
+        topology_id = self.topology.topology_id
+        executors_of = {topology_id: executors} if executors else {}
+        memory, groups = vars(self.memory), self.memory.machines
+        return Decision(executors_of, {topology_id: placement}, memory=memory, groups=groups, reason=reason, **more)
+
+    def _take_loads(self) -> None:
+        """Add a value to each series, unless a period is not over or a load is unknown."""
+        times = [t for t in self.memory.times if t > self.now - self.parameters.window_s]
+        loads = {each.name: self._load(each) for each in self.topology.components if each.kind == "bolt"}
+        if (times and self.now - times[-1] < self.parameters.period_s - 0.5) or None in loads.values():
+            return
+        before = {name: list(series)[len(series) - len(times) :] for name, series in self.memory.loads.items()}
+        series = {name: [*before.get(name, ()), load] for name, load in loads.items() if load is not None}
+        self.memory = replace(self.memory, loads=series, times=[*times, self.now])
+
+    def _load(self, component: Component) -> float | None:
+        arriving = [edge.tuples_per_s for edge in self.topology.edges if edge.target == component.name]
+        rate = sum(each or 0.0 for each in arriving) if self.parameters.rate == "arriving" else component.executed_per_s
+        return 0.0 if rate == 0 else rate and component.execute_ms and rate * component.execute_ms / 1000
+
+    def _size(self, group: str) -> int:
+        return len(self.machines[group]) if self.parameters.capacity else 1
+
+    def _members(self, group: str) -> dict[str, Sequence[float]]:
+        return {name: series for name, series in self.memory.loads.items() if self.memory.groups.get(name) == group}
+
+    def _load_of(self, group: str) -> float:
+        """Return ES_C, by the number of machines."""
+        return fmean(group_series(self._members(group), len(self.machines[group])) or [0.0])
+
+    def _words(self) -> str:
+        return ", ".join(f"{group} {self._load_of(group):.2f}" for group in self.working)
+
+    def _move(self) -> Decision | None:
+        """Carry out algorithm 1."""
+        groups = {group: self._members(group) for group in self.working}
+        sizes = {group: self._size(group) for group in self.working}
+        moves = transmissions(groups, sizes, self.parameters)
+        if not moves:
+            return None
+        words, rest = self._words(), self.parameters.rest_after_move_s
+        targets = {name: target for name, _, target in moves}
+        self.memory = replace(self.memory, groups={**self.memory.groups, **targets}, acts_from_s=self.now + rest)
+        what = ", ".join(f"{name} {source} → {target}" for name, source, target in moves)
+        return self._change(*self._layout(), f"{what}; loads were {words}", kind="move")
+
+    def _resize(self) -> Decision | None:
+        """Carry out algorithm 2 for the first group that needs it, after the one that had its turn."""
+        limits, working = self.observation.machine_limits, self.working
+        if limits is None or any(each.outcome == "under_way" for each in self.observation.machine_requests):
+            return None
+        turn = working.index(self.memory.resized) + 1 if self.memory.resized in working else 0
+        for group in (*working[turn:], *working[:turn]):
+            load, names = self._load_of(group), self.machines[group]
+            change = instances_to_add(len(names), load, self.parameters)
+            change = min(change, limits.max - limits.now) if change > 0 else -min(-change, limits.now - limits.min)
+            if not change:
+                continue
+            words = f"{group} of {len(names)} machines has load {load:.2f}: {change:+d}"
+            rest = self.now + self.parameters.rest_after_launch_s
+            self.memory = replace(self.memory, resized=group, acts_from_s=rest)
+            if change > 0:
+                self.memory = replace(self.memory, growing=group)
+                return replace(self._keep(words), acquire=change)
+            leaving = tuple(names[change:])
+            self.memory = replace(self.memory, gone=[*self.memory.gone, *leaving])
+            self.machines[group] = names[:change]
+            return self._change(*self._layout(), words, release=leaving)
+        return None
+
+    def _deal_out(self) -> Decision:
+        """Answer a reschedule by the static mapping (6.2.1)."""
+        loads = {name: fmean(series) for name, series in self.memory.loads.items()}
+        mapping = static_mapping(loads, {group: len(self.machines[group]) for group in self.working})
+        self.memory = replace(self.memory, groups={**self.memory.groups, **mapping})
+        what = ", ".join(f"{name} in {group}" for name, group in sorted(mapping.items()))
+        return self._change(*self._layout(), f"static mapping: {what}", settled=True)
+
+    def _layout(self) -> tuple[dict[str, int], dict[int, Slot]]:
+        """Return the executors of components and the slots of tasks that differ from those of the mapping: the
+        executors of a component one machine of its group after the other, a worker of the topology on each."""
+        occupied = living_slots(self.observation.machines).intersection(self.topology.placement.values())
+        executors: dict[str, int] = {}
+        slots_of_tasks: dict[int, Slot] = {}
+        workers = {slot.machine: slot for slot in sorted(occupied, reverse=True)}
+        ports = {machine.name: Slot(machine.name, min(machine.ports)) for machine in self.observation.machines}
+        everywhere = [name for names in self.machines.values() for name in names]
+        for component in self.topology.components:
+            machines = self.machines.get(self.memory.groups.get(component.name, ""), []) or everywhere
+            number = len(component.executors)
+            if component.kind != "system" and machines:
+                number = min(len(component.tasks), self.parameters.executors_per_machine * len(machines))
+            if number != len(component.executors):
+                executors[component.name] = number
+            for index, (first, last) in enumerate(executor_ranges(component.tasks, number)):
+                name = machines[index % len(machines)] if machines else ""
+                if slot := workers.get(name) or ports.get(name):
+                    slots_of_tasks.update(dict.fromkeys(range(first, last + 1), slot))
+        return executors, initial_placement.changed_slots(self.topology, slots_of_tasks)
+
+
+def groups_of_components(
+    topology: Topology, machines: Mapping[str, Sequence[str]], components: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
+    """Return component → group: that of `components`; one that is in none goes where the fewest are, by machine."""
+    groups = {name: group for group, names in components.items() if group in machines for name in names}
+    for component in topology.components:
+        if component.kind != "system" and component.name not in groups:
+            members = list(groups.values())
+            groups[component.name] = min(machines, key=lambda group: (members.count(group) + 1) / len(machines[group]))
+    return groups
+
+
+def static_mapping(loads: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str, str]:
+    """Return component → group: the largest load first, each to the group whose average load is then the smallest (DT
+    6.2.1).
+
+    `loads`: in cores. `sizes`: machines of a group, at least 1. Of equals the first one is taken.
+    """
+    totals = dict.fromkeys(sizes, 0.0)
+    mapping: dict[str, str] = {}
+    for name in sorted(loads, key=lambda name: -loads[name]):
+        group = min(sizes, key=lambda group: (totals[group] + loads[name]) / sizes[group])
+        totals[group] += loads[name]
+        mapping[name] = group
+    return mapping
+
+
+def group_series(members: Loads, machines: int) -> list[float]:
+    """Return the load of a group in each period (DT eq. 1); empty without members."""
+    length = min(map(len, members.values()), default=0)
+    return [sum(series[at - length] for series in members.values()) / machines for at in range(length)]
+
+
+def correlation(left: Sequence[float], right: Sequence[float]) -> float:
+    """Return the correlation coefficient of two load series over the periods that both have (DT eq. 2 to 5); 0 where
+    one of them does not vary."""
+    length = min(len(left), len(right))
+    a, b = left[len(left) - length :], right[len(right) - length :]
+    if length < 2 or not (deviation := pstdev(a) * pstdev(b)) > 1e-12:
+        return 0.0
+    mean_a, mean_b = fmean(a), fmean(b)
+    return fmean((x - mean_a) * (y - mean_b) for x, y in zip(a, b, strict=True)) / deviation
+
+
+def transmissions(
+    groups: Mapping[str, Loads], sizes: Mapping[str, int], parameters: DodoParameters
+) -> list[tuple[str, str, str]]:
+    """Return (component, from group, to group) of each component that algorithm 1 moves.
+
+    `groups`: the load series of the components of each, in cores. `sizes`: what a group's load is shared by.
+    """
+    series = {group: group_series(members, sizes[group]) for group, members in groups.items()}
+    means = {group: fmean(values) if values else 0.0 for group, values in series.items()}
+    order = sorted(groups, key=lambda group: -means[group])
+    pairs = zip(order[: len(order) // 2], reversed(order[(len(order) + 1) // 2 :]), strict=True)
+    moves: list[tuple[str, str, str]] = []
+    for full, idle in pairs:
+        difference, members = means[full] - means[idle], groups[full]
+        is_apart = not any(series[idle]) or correlation(series[full], series[idle]) < parameters.correlation
+        if difference <= parameters.load_difference or not is_apart:
+            continue
+        closeness = {}
+        for name in members:
+            others = group_series({key: each for key, each in members.items() if key != name}, sizes[full])
+            closeness[name] = correlation(members[name], others) - correlation(members[name], series[idle])
+        chosen: list[str] = []
+        for name in sorted(members, key=lambda name: -closeness[name]):
+            load = sum(fmean(members[each]) for each in (name, *chosen)) / sizes[full]
+            if len(chosen) < parameters.most_moves and load * sizes[full] / sizes[idle] < difference / 2:
+                chosen.append(name)
+        moves += [(name, full, idle) for name in chosen]
+    return moves
+
+
+def instances_to_add(machines: int, load: float, parameters: DodoParameters) -> int:
+    """Return the number of machines by which a group of `machines` with average `load` is to grow; below 0: to shrink
+    (DT algorithm 2, as corrected above)."""
+    if load > parameters.max_load:
+        return math.ceil(machines * (load - parameters.max_load) / parameters.max_load - 1e-9)
+    if load < parameters.min_load and machines > FEWEST:
+        surplus = math.floor(machines * (1 - load / (parameters.ideal * parameters.max_load)) + 1e-9)
+        return -min(surplus, machines - FEWEST)
+    return 0
