@@ -105,7 +105,8 @@ class DodoMemory:
 def decide(observation: Observation, memory: Memory, parameters: DodoParameters = DodoParameters()) -> Decision:
     if len(observation.topologies) != 1 or not observation.groups:
         first = initial_placement.initial_decision(observation, memory, "round_robin")
-        return first or Decision(memory=memory, reason="held: DoDo is for one topology on groups of machines")
+        held = "held: DoDo is for one topology on groups of machines" if observation.may_act else ""
+        return first or Decision(memory=memory, reason=held)
     return _Round(observation, DodoMemory(**memory), parameters).decide()
 
 
