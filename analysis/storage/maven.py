@@ -9,21 +9,19 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import getproxies
 from xml.etree import ElementTree as ET
 
 from filelock import FileLock, Timeout
 
+from analysis import java
 from analysis.errors import StorageConfigurationError, StorageError
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0"
-CENTRAL = "https://repo1.maven.org/maven2"  # as Maven's own, where its settings name no mirror
-# Seconds.
-LIMIT_S = 1800
-SILENCE_S = 60.0  # of a server, between two parts of a small jar
+CENTRAL = {"central", "*", "external:*"}  # what a mirror of Maven Central is a mirror of
+LIMIT_S = 1800  # seconds
 # Spark's decoder of Avro: the newest version; it works with the pinned PySpark (tests analyse with it).
 AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
 AVRO_NAME = "spark-avro_2.13-4.1.1"
@@ -49,8 +47,7 @@ def mirrors() -> dict[str, str]:
 
 def avro_jar(cache: Path, tell: Callable[[str], None]) -> Path:
     """Return the jar, in a folder of `cache`. Some seconds and 90 kB the first time. Without Maven, or without Java for
-    it, it comes from Maven Central through Python's own client, with the proxy and the certificates of the
-    environment."""
+    it, Spark's own Java and Ivy fetch it."""
     folder = cache / AVRO_NAME
     jar = folder / f"{AVRO_NAME}.jar"
     if folder.is_dir():
@@ -70,7 +67,7 @@ def avro_jar(cache: Path, tell: Callable[[str], None]) -> Path:
     if shutil.which("mvn") is not None and has_java:
         fetch(folder, [f"{PLUGIN}:copy", f"-Dartifact={AVRO}"], check)
     else:
-        _fetch_once(folder, _from_central, check)
+        _fetch_once(folder, _with_ivy, check)
     return jar
 
 
@@ -85,7 +82,10 @@ def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] 
 
 
 def _with_maven(arguments: Sequence[str], out: Path) -> None:
-    argv = ["mvn", "-B", "-q", "--strict-checksums", *arguments, f"-DoutputDirectory={out}"]
+    _run(["mvn", "-B", "-q", "--strict-checksums", *arguments, f"-DoutputDirectory={out}"], out)
+
+
+def _run(argv: Sequence[str], out: Path) -> None:
     try:
         process = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as error:
@@ -97,19 +97,21 @@ def _with_maven(arguments: Sequence[str], out: Path) -> None:
         raise StorageError(f"{' '.join(argv)} has fetched nothing: {last}")
 
 
-def _from_central(out: Path) -> None:
-    group, name, version = AVRO.split(":")
-    file = f"{AVRO_NAME}.jar"
-    is_central = ("central", "*", "external:*")
-    place = next((at for at, of in mirrors().items() if set(of.split(",")) & set(is_central)), CENTRAL).rstrip("/")
-    url = f"{place}/{group.replace('.', '/')}/{name}/{version}/{file}"
-    out.mkdir()
-    try:
-        with urlopen(url, timeout=SILENCE_S) as answer:
-            content = answer.read()  # raises if the answer is cut short
-    except (OSError, HTTPException) as error:
-        raise StorageError(f"{url}: {error}; is Maven Central reachable?") from error
-    (out / file).write_bytes(content)
+def _with_ivy(out: Path) -> None:
+    """Let the Ivy that is among PySpark's jars copy the jar, from its own default repository or a mirror of that."""
+    import pyspark
+
+    root = next((f' root="{at}"' for at, of in mirrors().items() if set(of.split(",")) & CENTRAL), "")
+    settings, place = out.with_name("ivysettings.xml"), f'<ibiblio name="jars" m2compatible="true"{root}/>'
+    settings.write_text(f'<ivysettings><settings defaultResolver="jars"/><resolvers>{place}</resolvers></ivysettings>')
+    proxy = urlsplit(getproxies().get("https", ""))
+    through = [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 80}"] if proxy.hostname else []
+    (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
+    _run([
+        java.program(), *through, "-jar", str(ivy), "-settings", str(settings), "-cache", str(out.with_name("ivy")),
+        "-notransitive", "-types", "jar", "-dependency", *AVRO.split(":"),
+        "-retrieve", f"{out}/[artifact]-[revision].[ext]",
+    ], out)  # fmt: skip
 
 
 def _fetch_once(folder: Path, get: Callable[[Path], None], check: Callable[[Path], None]) -> None:
