@@ -55,6 +55,7 @@ class DodoParameters:
     """Loads as shares of a machine's core, times in seconds."""
 
     components: Mapping[str, Sequence[str]] = field(default_factory=dict)  # group → components at the start
+    begin: Mapping[str, int] = field(default_factory=dict)  # group → machines that it keeps as the hold begins
     balance: bool = True  # algorithm 1
     autoscale: bool = False  # algorithm 2
     capacity: bool = True  # false: loads are not shared by the number of machines (DT 6.4, "w/o capacity")
@@ -81,6 +82,8 @@ class DodoParameters:
         if self.min_load >= self.ideal * self.max_load:
             ideal = f"ideal · max_load = {self.ideal * self.max_load:g}"
             raise ValueError(f"min_load is {self.min_load!r}; allowed is a number below {ideal}, or groups swing")
+        for group, number in self.begin.items():
+            check_whole_number(f"begin.{group}", number, 1, 250)
         if not all(isinstance(each, list | tuple) for each in self.components.values()):
             raise ValueError(f"components is {self.components!r}; allowed are lists of components by group")
         names = [name for each in self.components.values() for name in each]
@@ -98,6 +101,7 @@ class DodoMemory:
     loads: Loads = field(default_factory=dict)
     times: Sequence[float] = ()  # of the values in `loads`
     acts_from_s: float = 0.0
+    has_begun: bool = False
     growing: str | None = None  # the group that the machines of the request are for
     resized: str | None = None  # the group that grew or shrank last
 
@@ -149,6 +153,13 @@ class _Round:
             return self._keep(f"held: {problem}") if problem else self._deal_out()
         if not self.observation.may_act:
             return self._keep("")
+        if not self.memory.has_begun:
+            self.memory = replace(self.memory, has_begun=True)
+            most = {group: self.parameters.begin.get(group, len(names)) for group, names in self.machines.items()}
+            if leaving := tuple(name for group, names in self.machines.items() for name in names[most[group] :]):
+                return self._release(
+                    leaving, "groups begin with " + ", ".join(f"{group} {n}" for group, n in most.items())
+                )
         executors, placement = self._layout()
         if executors or placement:
             return self._change(executors, placement, "components are spread over the machines of their groups")
@@ -187,24 +198,28 @@ class _Round:
         rate = sum(each or 0.0 for each in arriving) if self.parameters.rate == "arriving" else component.executed_per_s
         return 0.0 if rate == 0 else rate and component.execute_ms and rate * component.execute_ms / 1000
 
-    def _size(self, group: str) -> int:
-        return len(self.machines[group]) if self.parameters.capacity else 1
+    def _members(self) -> dict[str, dict[str, Sequence[float]]]:
+        """Return the load series of the components of each group without a spout."""
+        members: dict[str, dict[str, Sequence[float]]] = {group: {} for group in self.working}
+        for name, series in self.memory.loads.items():
+            if (group := self.memory.groups.get(name)) in members:
+                members[str(group)][name] = series
+        return members
 
-    def _members(self, group: str) -> dict[str, Sequence[float]]:
-        return {name: series for name, series in self.memory.loads.items() if self.memory.groups.get(name) == group}
-
-    def _load_of(self, group: str) -> float:
-        """Return ES_C, by the number of machines."""
-        return fmean(group_series(self._members(group), len(self.machines[group])) or [0.0])
+    def _loads(self) -> dict[str, float]:
+        """Return ES_C of each group, by its number of machines."""
+        return {
+            group: fmean(group_series(members, len(self.machines[group])) or [0.0])
+            for group, members in self._members().items()
+        }
 
     def _words(self) -> str:
-        return ", ".join(f"{group} {self._load_of(group):.2f}" for group in self.working)
+        return ", ".join(f"{group} {load:.2f}" for group, load in self._loads().items())
 
     def _move(self) -> Decision | None:
         """Carry out algorithm 1."""
-        groups = {group: self._members(group) for group in self.working}
-        sizes = {group: self._size(group) for group in self.working}
-        moves = transmissions(groups, sizes, self.parameters)
+        sizes = {group: len(self.machines[group]) if self.parameters.capacity else 1 for group in self.working}
+        moves = transmissions(self._members(), sizes, self.parameters)
         if not moves:
             return None
         words, rest = self._words(), self.parameters.rest_after_move_s
@@ -219,8 +234,9 @@ class _Round:
         if limits is None or any(each.outcome == "under_way" for each in self.observation.machine_requests):
             return None
         turn = working.index(self.memory.resized) + 1 if self.memory.resized in working else 0
+        loads = self._loads()
         for group in (*working[turn:], *working[:turn]):
-            load, names = self._load_of(group), self.machines[group]
+            load, names = loads[group], self.machines[group]
             change = instances_to_add(len(names), load, self.parameters)
             change = min(change, limits.max - limits.now) if change > 0 else -min(-change, limits.now - limits.min)
             if not change:
@@ -231,11 +247,15 @@ class _Round:
             if change > 0:
                 self.memory = replace(self.memory, growing=group)
                 return replace(self._keep(words), acquire=change)
-            leaving = tuple(names[change:])
-            self.memory = replace(self.memory, gone=[*self.memory.gone, *leaving])
-            self.machines[group] = names[:change]
-            return self._change(*self._layout(), words, release=leaving)
+            return self._release(tuple(names[change:]), words)
         return None
+
+    def _release(self, leaving: Sequence[str], reason: str) -> Decision:
+        self.memory = replace(self.memory, gone=[*self.memory.gone, *leaving])
+        self.machines = {
+            group: [each for each in names if each not in leaving] for group, names in self.machines.items()
+        }
+        return self._change(*self._layout(), reason, release=tuple(leaving))
 
     def _deal_out(self) -> Decision:
         """Answer a reschedule by the static mapping (6.2.1)."""

@@ -270,6 +270,13 @@ def test_a_group_shrinks_and_nothing_stays_on_what_leaves() -> None:
     assert cluster.rounds(20) == []
 
 
+def test_groups_may_begin_with_fewer_machines() -> None:
+    cluster = Cluster({"extract": 0.3, "count": 0.1, "top": 0.1}, begin={"work": 1})
+    (begin,) = [each for each in cluster.rounds(5) if each.release]
+    assert begin.release == ("m3", "m4") and begin.reason == "groups begin with sources 1, work 1, small 1"
+    assert cluster.executors("extract") == {"m2": 1}
+
+
 def test_growth_ends_at_the_experiment_s_limit() -> None:
     cluster = Cluster({"extract": 9.0, "count": 0.7, "top": 0.2}, balance=False, autoscale=True)
     cluster.rounds(2)
