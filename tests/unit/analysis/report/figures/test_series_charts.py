@@ -17,6 +17,7 @@ from analysis.report.figures.chart import Cells, Chart, Text
 from analysis.report.figures.series_charts import FIGURES
 from analysis.report.figures.series_data import (
     EventTime,
+    GroupLoad,
     Level,
     RateLine,
     RunTraffic,
@@ -67,7 +68,7 @@ def test_colours_are_those_of_the_family_and_never_shared() -> None:
 @pytest.mark.parametrize("variants", [["stela"], ["even_rebalance", "stela"], [f"v{i}" for i in range(8)]])
 def test_every_figure_names_every_variant_and_has_a_value_in_each_column(variants: list[str]) -> None:
     for name, entry in FIGURES.items():
-        if name in ("cpu", "traffic"):
+        if name in ("cpu", "groups", "traffic"):
             assert entry.chart(data(variants, SCALE_IN)) is None, "nothing was sampled"
             continue
         chart = chart_of(name, data(variants, SCALE_IN))
@@ -75,6 +76,24 @@ def test_every_figure_names_every_variant_and_has_a_value_in_each_column(variant
         assert {style.display_name(variant) for variant in variants} <= named, name
         told = {key for _, _, trace in chart.traces() for spot in trace.spots for key in spot.values}
         assert told == {column.name for column in chart.columns}, name
+
+
+def test_a_group_has_a_line_in_each_variant_s_panel_with_the_median_of_its_runs() -> None:
+    loads = tuple(
+        GroupLoad(f"{variant}-r{n}", variant, group, window_s, machines, n * share)
+        for variant in ("none", "dodo") for n in (1, 2, 3)
+        for group, window_s, machines, share in (("small", 0.0, 1, 0.3), ("small", 10.0, 1, 0.1), ("work", 0.0, 6, 0.2))
+    )  # fmt: skip
+    chart = chart_of("groups", replace(data(["none", "dodo"], SCALE_IN), groups=loads))
+    assert [panel.title for panel in chart.panels] == ["dodo", "none"]
+    assert {
+        (trace.panel, trace.name): [(spot.x, round(spot.y, 6), spot.values["machines"]) for spot in trace.spots]
+        for _, _, trace in chart.traces()
+    } == {
+        (variant, group): spots
+        for variant in ("none", "dodo")
+        for group, spots in (("small", [(5.0, 60.0, 1), (15.0, 20.0, 1)]), ("work", [(5.0, 40.0, 6)]))
+    }
 
 
 def test_downtime_is_drawn_where_machines_leave_or_die_only() -> None:
