@@ -180,7 +180,7 @@ def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     thread = Thread(target=server.serve_forever)
     thread.start()
     monkeypatch.setattr(
-        maven.shutil, "which", lambda program, which=shutil.which: None if program == "mvn" else which(program)
+        shutil, "which", lambda program, which=shutil.which: None if program == "mvn" else which(program)
     )
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".m2").mkdir()
