@@ -34,6 +34,8 @@ PARAMETERS = "barograph.parameters"
 WORKERS = "topology.workers"
 STATE = "topology.state.provider"  # names the class that keeps the state of stateful components
 ACKERS = "topology.acker.executors"
+KEYED = ("fields", "mod", "ring")  # groupings by the hash of a field
+MACHINE_GROUPING = "barograph.topologies.MachineGrouping"
 _MOST_NUMBER, _MOST_TASKS, _MOST_WORKERS = 10**12, 1_000_000, 10_000
 
 
@@ -53,8 +55,8 @@ class EdgeSpec:
     source: str
     stream: str
     target: str
-    grouping: str  # shuffle, fields, all, global, local_or_shuffle …
-    fields: tuple[str, ...] = ()  # that a grouping by fields goes by
+    grouping: str  # shuffle, fields, all, global, local_or_shuffle …; mod or ring: by a field, over machines
+    fields: tuple[str, ...] = ()  # that a grouping by fields, or over machines, goes by
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,11 @@ def _edges(file: str, flux: Mapping[str, Any], names: Sequence[str]) -> Iterator
         grouping = _field(place, each, "grouping", Mapping)
         stream = _field(f"{place}.grouping", grouping, "streamId", str, "default")
         type_ = _field(f"{place}.grouping", grouping, "type", str).lower()
-        yield EdgeSpec(ends["from"], stream, ends["to"], type_, tuple(grouping.get("args") or ()))
+        fields = tuple(grouping.get("args") or ())
+        match grouping.get("customClass"):
+            case {"className": name, "constructorArgs": [str(rule), str(field), _]} if name == MACHINE_GROUPING:
+                type_, fields = rule, (field,)
+        yield EdgeSpec(ends["from"], stream, ends["to"], type_, fields)
 
 
 _WORDS = {str: "text", list: "a list", Mapping: "a mapping"}
@@ -146,7 +152,11 @@ def _check_size(where: str, size: Any, refused: type[TopologyError], most: int =
         raise refused(f"{where}: {size!r} is not a whole number from 1 to {most:,}")
 
 
-_CHOICES: Mapping[str, tuple[str, ...]] = {"cost_model": ("none", "sleep", "busy"), "on_restart": ("catch_up", "skip")}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "cost_model": ("none", "sleep", "busy"),
+    "on_restart": ("catch_up", "skip"),
+    "grouping": KEYED,
+}
 _ABOVE_ZERO = ("rate_per_s", "contracts_per_s")
 _RANGES: Mapping[str, tuple[float, float]] = {
     "parallelism": (1, 10_000),
@@ -169,6 +179,11 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "kept_bytes": (0, 10_000_000),
     "surge_days": (2, 1_000_000),
     "day_s": (0.01, 86_400),
+    "topics": (1, 100_000),
+    "topic_skew": (0, 10),
+    "list_size": (1, 10_000),
+    "list_s": (1, 86_400),
+    "ring_points": (1, 10_000),
 }
 _AT_MOST = {"fan_out_stage": "stages"}
 _OVERRIDES = ("workers", "tasks", "executors", "config")

@@ -1,4 +1,5 @@
-"""Which task of a component sends to which task of the next one, where every key that a source emits is known.
+"""Which task of a component sends to which task of the next one, where every key that a source emits is known, and
+which machine a key belongs to where it is grouped over machines.
 
 A grouping by fields gives each key to one task. Keys are carried along a topology as long as it groups by a field of
 theirs; where a stream is shuffled nobody knows any more who has them. Pure.
@@ -6,8 +7,10 @@ theirs; where a stream is shuffled nobody knows any more who has them. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ Routes = tuple[tuple[tuple[int, float], ...], ...]
 """Of each task of the source, in order: place of a task of the target, and its share of the tuples."""
 Stream = tuple[str, str, str]  # source, stream, target
 
-_INT = 2**32
+_INT, _LONG = 2**32, 2**64
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,38 @@ def java_hash(text: str) -> int:
 
 def task_of(hash_code: int, tasks: int) -> int:
     """The place of the task that Storm's grouping by one field chooses (TupleUtils.chooseTaskIndex)."""
+    return _of_list(hash_code) % tasks
+
+
+def _of_list(hash_code: int) -> int:
     of_list = (31 + hash_code) % _INT
-    return (of_list if of_list < _INT // 2 else of_list - _INT) % tasks
+    return of_list if of_list < _INT // 2 else of_list - _INT
+
+
+def machine_by_mod(machines: Sequence[str]) -> Callable[[int], str]:
+    """Return the machine of a hash code by eq. 6 of DT (MachineGrouping.java)."""
+    ordered = sorted(machines, key=lambda name: (len(name), name))
+    return lambda hash_code: ordered[task_of(hash_code, len(ordered))]
+
+
+def machine_by_ring(machines: Sequence[str], points: int) -> Callable[[int], str]:
+    """Return the machine of a hash code by consistent hashing with so many points a machine (HashRing.java)."""
+    owners = {place: machine for machine in sorted(machines) for place in _places(machine, points)}
+    ring = sorted(owners)
+    return lambda hash_code: owners[ring[bisect_left(ring, _mix(_of_list(hash_code))) % len(ring)]]
+
+
+@cache
+def _places(machine: str, points: int) -> tuple[int, ...]:
+    return tuple(_mix(java_hash(f"{machine}#{point}")) for point in range(points))
+
+
+def _mix(hash_code: int) -> int:
+    """Return the last step of MurmurHash3, of 64 bits without a sign: on a ring it does not matter where they begin."""
+    mixed = hash_code % _LONG
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        mixed = (mixed ^ mixed >> 33) * factor % _LONG
+    return mixed ^ mixed >> 33
 
 
 def routes(

@@ -22,7 +22,7 @@ import yaml
 
 from topologies import catalogue, public_records
 from topologies.errors import UnknownWork
-from topologies.keys import Routes, Stream, TupleKey, routes
+from topologies.keys import Routes, Stream, TupleKey, routes, task_of
 
 PACKAGE = "barograph.topologies"
 BUFFER = "topology.executor.receive.buffer.size"
@@ -91,6 +91,7 @@ SOURCE_CHARACTERS = float(
     SHORT_SHARE * Fraction(sum(SHORT), len(SHORT)) + (1 - SHORT_SHARE) * Fraction(sum(LONG), len(LONG))
 )
 AGGREGATE_CHARACTERS = 8.0  # that AggregateBolt appends
+HASHTAG_CHARACTERS = 8.0  # that TweetSpout appends, after a space
 
 # Of a Line as Storm 2 and Kryo write it, in bytes beside the text: the message's head (task, stream and an empty
 # message id, one each), how many values (1), and of each value its class (1) and the number itself.
@@ -118,7 +119,8 @@ class ComponentWork:
     `ms_per_character`: what a character of a text that comes in costs. `passes`: share of the tuples that are sent on;
     `keeps`, `appends`: share of a text that stays, characters that are added. `tuple_bytes`: of a tuple that it emits;
     None of a line, which has a text. `word_characters`: of a bolt that splits a source's lines into words. `shift`: of
-    a spout whose tasks have a key each, how many places further its target is."""
+    a spout whose tasks have a key each, how many places further its target is. `topic_weights`: of a spout of tweets,
+    by topic, which is the id of what is taken out of them."""
 
     name: str
     kind: Literal["spout", "bolt"]
@@ -134,6 +136,7 @@ class ComponentWork:
     tuple_bytes: float | None = None
     word_characters: int | None = None
     shift: int | None = None
+    topic_weights: tuple[float, ...] = ()
 
     @property
     def is_unthrottled(self) -> bool:
@@ -167,7 +170,7 @@ class IdleWait:
 class TopologyWork:
     """`buffer`: tuples in the receive queue of an executor. `ackers`: executors of Storm's acker; `pending`: trees of
     tuples that a task of a spout may have in flight, None: any number; `timeout_s`: until one is given up. `lengths`:
-    by component, of the texts that it gets; of a spout, that it emits. `has_traffic`: its workers count tuples by pair
+    by component, of the texts that it gets; of a spout, that it draws. `has_traffic`: its workers count tuples by pair
     of tasks. `routes`: of the streams of which it is known which task sends to which."""
 
     name: str
@@ -192,8 +195,7 @@ class TopologyWork:
         component = self.component(source)
         if component.tuple_bytes is not None:
             return component.tuple_bytes
-        lengths = self.lengths[source]
-        return tuple_bytes(component.sent_on(lengths) if component.kind == "bolt" else lengths)
+        return tuple_bytes(component.sent_on(self.lengths[source]))
 
 
 def mean(lengths: Lengths) -> float:
@@ -232,6 +234,7 @@ RECORD_BYTES: Mapping[str, float] = {
 KNOWN = (
     *("SourceSpout", "PassBolt", "SinkBolt", "TransformBolt", "FilterBolt", "AggregateBolt", "SplitBolt", "JoinBolt"),
     *("KeySpout", "RelayBolt", "CounterSpout", "CounterBolt", "EndBolt", *RECORD_BYTES),
+    *("TweetSpout", "ExtractBolt", "TopNBolt"),
 )
 
 
@@ -266,6 +269,13 @@ def component_work(shape: catalogue.ComponentSpec, arguments: Sequence[Any]) -> 
             own = {"passes": passes, "tuple_bytes": ENDS_BYTES + VALUE_BYTES}
         case "EndBolt", []:
             own = {}
+        case "TweetSpout", [rate_per_s, _, bool(unthrottled), on_restart, int(topics), skew]:
+            own = _paced(rate_per_s, unthrottled, on_restart) | {"appends": 1 + HASHTAG_CHARACTERS}
+            own["topic_weights"] = tuple((topic + 1.0) ** -skew for topic in range(topics))
+        case "ExtractBolt", [cost_model, ms_per_character]:
+            own = _cost(cost_model, ms_per_character) | {"keeps": 0.0, "appends": HASHTAG_CHARACTERS}
+        case "TopNBolt", [cost_model, ms_per_character, int(), int()]:
+            own = _cost(cost_model, ms_per_character)
         case "opengov.QuoteSpout" | "opengov.ContractSpout", [rate_per_s, _, bool(unthrottled), on_restart, *_]:
             own = _paced(rate_per_s, unthrottled, on_restart) | {"tuple_bytes": RECORD_BYTES[name]}
         case str(), _ if name in RECORD_BYTES:
@@ -357,7 +367,16 @@ def task_routes(
                 TupleKey(1.0 / component.tasks, task, {"key": (task + component.shift) % component.tasks - 31})
                 for task in range(component.tasks)
             )
-    return routes(order, shape.edges, tasks, sources)
+    found = routes(order, shape.edges, tasks, sources)
+    for weights in (component.topic_weights for component in components if component.topic_weights):
+        total = math.fsum(weights)
+        for edge in shape.edges:
+            if edge.grouping in catalogue.KEYED and edge.fields == ("id",):  # over machines as over tasks
+                shares = dict.fromkeys(range(tasks[edge.target]), 0.0)
+                for topic, weight in enumerate(weights):
+                    shares[task_of(topic, len(shares))] += weight / total
+                found[edge.source, edge.stream, edge.target] = (tuple(shares.items()),) * tasks[edge.source]
+    return found
 
 
 def text_lengths(

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from math import comb
 from random import Random
+from statistics import fmean
+from typing import Literal
 
 from analysis.claims.rows import DIFFERS, NOT_RUN, REPRODUCED, LedgerRow, percent_over
 from analysis.claims.statements import Claim
@@ -24,6 +26,7 @@ from scheduler_plugins.policies.scaling import executors_for_new_machines
 from scheduler_plugins.policies.stela import StelaParameters
 from scheduler_plugins.service_level import EdgeCount, juice, utility
 from scheduler_plugins.traffic import Pair, Traffic
+from topologies.keys import machine_by_mod, machine_by_ring, task_of
 
 # SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. Rates that it does not
 # print (those of the others, and the input of the congested ones) are chosen so that exactly those are congested.
@@ -195,6 +198,53 @@ def utility_percent(level: ServiceLevel, latency_ms: float | None, share: float 
     return 100.0 * value / level.max_utility
 
 
+# --- keys that change their machine ----------------------------------------------------------------------------------
+
+# DT 7.1.3, as MachineGrouping.java does it on Storm; the thesis's code has 200 points a machine. Keys are the topics of
+# top_n. DT computes with N machines and N + 1; which N is ours.
+KEYS, RING_POINTS, TASKS = 5000, 200, 256
+MACHINES = range(2, 65)
+Rule = Literal["ring", "mod", "fields", "fields_anew"]
+
+
+def keys_moved(rule: Rule, before: Sequence[str], after: Sequence[str]) -> int:
+    """Return how many keys change machine. `fields`: Storm's grouping, hash mod tasks; tasks are placed evenly before,
+    and as few of them move as it takes; `fields_anew`: all are dealt anew."""
+    if rule in ("fields", "fields_anew"):
+        old = [before[task % len(before)] for task in range(TASKS)]
+        new = even_places(old, after) if rule == "fields" else [after[task % len(after)] for task in range(TASKS)]
+        return sum(old[task] != new[task] for task in (task_of(key, TASKS) for key in range(KEYS)))
+    choose = machine_by_mod if rule == "mod" else partial(machine_by_ring, points=RING_POINTS)
+    one, other = choose(before), choose(after)
+    return sum(one(key) != other(key) for key in range(KEYS))
+
+
+def even_places(places: Sequence[str], machines: Sequence[str]) -> list[str]:
+    """Return places of tasks so that machines have equally many, or one more; as few tasks move as it takes."""
+    tasks: dict[str, list[int]] = {machine: [] for machine in machines}
+    homeless = [task for task, machine in enumerate(places) if machine not in tasks]
+    for task, machine in enumerate(places):
+        if machine in tasks:
+            tasks[machine].append(task)
+    while True:
+        least, most = min(machines, key=lambda name: len(tasks[name])), max(tasks.values(), key=len)
+        if not homeless and len(most) - len(tasks[least]) <= 1:
+            break
+        tasks[least].append((homeless or most).pop())
+    return [machine for _, machine in sorted((task, machine) for machine, own in tasks.items() for task in own)]
+
+
+def keys_moved_percent(rule: Rule, change: Literal[-1, 1]) -> float:
+    """Return the share of keys that change machine when one joins, or the one in the middle leaves; the mean over
+    numbers of machines."""
+    shares = []
+    for size in MACHINES:
+        before = [f"m{number}" for number in range(1, size + 1)]
+        after = [*before, f"m{size + 1}"] if change == 1 else [name for name in before if name != before[size // 2]]
+        shares.append(100.0 * keys_moved(rule, before, after) / KEYS)
+    return fmean(shares)
+
+
 COMPUTATIONS: dict[str, Callable[[], float]] = {
     **{f"etp_of_operator_{operator}": partial(etp_percent, operator) for operator in ("1", "3", "4", "6")},
     "etp_order_misplaced": order_mismatches,
@@ -208,6 +258,9 @@ COMPUTATIONS: dict[str, Callable[[], float]] = {
     "utility_percent_at_three_times_the_latency": partial(
         utility_percent, ServiceLevel(latency_ms=100.0, max_utility=10.0), 300.0, None
     ),
+    "keys_moved_by_ring_percent_on_join": partial(keys_moved_percent, "ring", 1),
+    "keys_moved_by_ring_percent_on_leave": partial(keys_moved_percent, "ring", -1),
+    "keys_moved_by_mod_percent_on_join": partial(keys_moved_percent, "mod", 1),
     "utility_percent_at_the_level": partial(
         utility_percent, ServiceLevel(latency_ms=100.0, max_utility=10.0), 100.0, None
     ),

@@ -143,13 +143,13 @@ def task_ids(topology: work.TopologyWork) -> dict[str, tuple[int, ...]]:
 def _as_work(topology: work.TopologyWork, tasks: Mapping[str, tuple[int, ...]]) -> SimulatedTopology:
     components = [_component(topology, each, tasks[each.name]) for each in topology.components]
     anchor_bytes = work.ANCHOR_BYTES if topology.ackers else 0
-    # Fields spread evenly over tasks where their keys are unknown. Flux names groupings in a word.
+    # Fields spread evenly over tasks where their keys are unknown, and are taken to do so over machines.
     edges = [
         EdgeWork(
             each.source,
             each.stream,
             each.target,
-            each.grouping,
+            "fields" if each.grouping in catalogue.KEYED else each.grouping,
             topology.component(each.source).passes,
             topology.sent_bytes(each.source) + anchor_bytes,
             routes=topology.routes.get((each.source, each.stream, each.target), ()),

@@ -81,13 +81,14 @@ class LocalClusterTest {
         return builder;
     }
 
-    /** Every kind of component, and both groupings by field. */
+    /** Every kind of component, grouped by field and over machines, of which there is one. */
     private static TopologyBuilder chain() {
         TopologyBuilder builder = new TopologyBuilder();
         builder.setSpout("spout", new SourceSpout(CHAIN_RATE, 1, false, "catch_up"), 2);
         builder.setBolt("transform", new TransformBolt("sleep", CHAIN_MS_PER_CHARACTER, 0.8), 2).shuffleGrouping("spout");
         builder.setBolt("filter", new FilterBolt("sleep", CHAIN_MS_PER_CHARACTER, 0.8, 1), 2).shuffleGrouping("transform");
-        builder.setBolt("aggregate", new AggregateBolt("sleep", CHAIN_MS_PER_CHARACTER), 2).fieldsGrouping("filter", new Fields("id"));
+        builder.setBolt("aggregate", new AggregateBolt("sleep", CHAIN_MS_PER_CHARACTER), 2)
+            .customGrouping("filter", new MachineGrouping("ring", "id", 200));
         builder.setBolt("sink", new SinkBolt("sleep", CHAIN_MS_PER_CHARACTER), 2).fieldsGrouping("aggregate", new Fields("count"));
         return builder;
     }

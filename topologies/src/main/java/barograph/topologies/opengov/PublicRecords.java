@@ -1,10 +1,11 @@
 package barograph.topologies.opengov;
 
-import java.util.Arrays;
+import barograph.topologies.Zipf;
 import java.util.SplittableRandom;
 import java.util.function.IntFunction;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
+import java.util.stream.IntStream;
 
 /**
  * What the sources of opengov emit, drawn from a seed: what shares of companies cost, and contracts that contractors are awarded.
@@ -38,7 +39,7 @@ final class PublicRecords {
 
     /** Quotes of the companies that belong to that one of so many tasks, by the day; endless. */
     LongFunction<Quote> quotes(int index, int tasks, double skew, int surgeDays) {
-        Draw draw = new Draw(Companies::symbol, companies, index, tasks, skew);
+        Zipf draw = draw(Companies::symbol, companies, index, tasks, skew);
         SplittableRandom random = random(seed, index);
         return day -> {
             int number = draw.next(random);
@@ -59,7 +60,7 @@ final class PublicRecords {
 
     /** Contracts of the contractors that belong to that one of so many tasks; endless. */
     Supplier<Contract> contracts(int index, int tasks, int contractorsPerCompany, double skew) {
-        Draw draw = new Draw(Companies::contractor, companies * contractorsPerCompany, index, tasks, skew);
+        Zipf draw = draw(Companies::contractor, companies * contractorsPerCompany, index, tasks, skew);
         SplittableRandom random = random(~seed, index);
         return () -> {
             String contractor = Companies.contractor(draw.next(random));
@@ -67,35 +68,13 @@ final class PublicRecords {
         };
     }
 
-    /** Numbers of those whose key belongs to one task, drawn by weight. */
-    private static final class Draw {
-        private final int[] numbers;
-        private final double[] sums;
-
-        Draw(IntFunction<String> key, int count, int index, int tasks, double skew) {
-            int[] mine = new int[count];
-            int size = 0;
-            for (int number = 0; number < count; number++) {
-                if (Companies.isOf(key.apply(number), index, tasks)) {
-                    mine[size++] = number;
-                }
-            }
-            if (size == 0) {
-                throw new IllegalArgumentException("companies is too few: none of " + count + " keys belongs to task " + index + " of "
-                    + tasks + "; give more companies or a lower number of sources");
-            }
-            numbers = Arrays.copyOf(mine, size);
-            sums = new double[size];
-            double sum = 0;
-            for (int i = 0; i < size; i++) {
-                sum += Math.pow(numbers[i] + 1.0, -skew);
-                sums[i] = sum;
-            }
+    /** Numbers of those whose key belongs to one task. */
+    private static Zipf draw(IntFunction<String> key, int count, int index, int tasks, double skew) {
+        int[] mine = IntStream.range(0, count).filter(number -> Companies.isOf(key.apply(number), index, tasks)).toArray();
+        if (mine.length == 0) {
+            throw new IllegalArgumentException("companies is too few: none of " + count + " keys belongs to task " + index + " of "
+                + tasks + "; give more companies or a lower number of sources");
         }
-
-        int next(SplittableRandom random) {
-            int found = Arrays.binarySearch(sums, random.nextDouble() * sums[sums.length - 1]);
-            return numbers[Math.min(found < 0 ? -found - 1 : found, numbers.length - 1)];
-        }
+        return new Zipf(mine, skew);
     }
 }
