@@ -54,15 +54,20 @@ def _of_list(hash_code: int) -> int:
 
 def machine_by_mod(machines: Sequence[str]) -> Callable[[int], str]:
     """Return the machine of a hash code by eq. 6 of DT (MachineGrouping.java)."""
-    ordered = sorted(machines, key=lambda name: (len(name), name))
+    ordered = sorted(machines, key=_in_order)
     return lambda hash_code: ordered[task_of(hash_code, len(ordered))]
 
 
 def machine_by_ring(machines: Sequence[str], points: int) -> Callable[[int], str]:
     """Return the machine of a hash code by consistent hashing with so many points a machine (HashRing.java)."""
-    owners = {place: machine for machine in sorted(machines) for place in _places(machine, points)}
+    owners = {place: machine for machine in sorted(machines, key=_in_order) for place in _places(machine, points)}
     ring = sorted(owners)
     return lambda hash_code: owners[ring[bisect_left(ring, _mix(_of_list(hash_code))) % len(ring)]]
+
+
+def _in_order(machine: str) -> tuple[int, str]:
+    """Return what sorts m2 before m10."""
+    return len(machine), machine
 
 
 @cache
