@@ -33,7 +33,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Number = Annotated[float, Strict()]
 Names = Annotated[tuple[Text, ...], Field(min_length=1)]
 Entry = TypeVar("Entry")
-FAMILIES = {name: FOLDER / f"{name}.yaml" for name in ("stela", "metis", "henge")}
+FAMILIES = {name: FOLDER / f"{name}.yaml" for name in ("stela", "metis", "henge", "dodo")}
 
 
 class ClaimKind(StrEnum):

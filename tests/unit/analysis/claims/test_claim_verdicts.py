@@ -123,10 +123,10 @@ def test_every_estimated_kind_of_stelas_claims_is_simulated() -> None:
 
 def test_the_decision_says_how_many_claims_share_a_correction() -> None:
     estimated = [claim for claim in load_claims() if claim.is_estimated]
-    stela, metis, henge = (sum(claim.family == family for claim in estimated) for family in FAMILIES)
+    stela, metis, henge, dodo = (sum(claim.family == family for claim in estimated) for family in FAMILIES)
     together = sorted({claim_verdicts.beside(claim) for claim in estimated})
     text = DECISION.read_text(encoding="utf-8")
-    assert f"{stela} claims of Stela, {metis} of METIS and {henge} of Henge are estimated" in text
+    assert f"{stela} claims of Stela, {metis} of METIS, {henge} of Henge and {dodo} of DoDo are estimated" in text
     assert f"{together[0]} to {together[-1]} share an experiment" in text
 
 

@@ -16,7 +16,8 @@ def test_whose_page_an_experiment_is_on() -> None:
     assert families_of(["stela/star", "cost_models/page_load_busy"]) == ("stela",)
     assert families_of(["metis/payload", "stela/star"]) == ("stela", "metis")
     assert families_of(["henge/diurnal"]) == ("henge",) == families_of(["henge/linear_levels"])
-    assert families_of(["small/star"]) == ("stela", "metis", "henge"), "nobody's: all"
+    assert families_of(["dodo/extreme"]) == ("dodo",)
+    assert families_of(["small/star"]) == ("stela", "metis", "henge", "dodo"), "nobody's: all"
 
 
 def test_what_is_drawn_of_sweeps_is_a_sweep_that_ships_and_what_is_not_an_experiment() -> None:
