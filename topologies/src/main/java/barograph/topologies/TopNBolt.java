@@ -63,8 +63,8 @@ public final class TopNBolt extends TupleBolt {
     }
 
     /**
-     * Of each id, the sum of what tasks have counted. A task that begins anew, or that an id comes to from another one, counts from 1:
-     * what was counted before stays.
+     * Of each id, the sum of what tasks have counted since this began. A task that begins anew, or that an id comes to from another one,
+     * counts from 1: what was counted before stays. A first report is one more, whatever was counted before it.
      */
     static final class Totals {
         private final Map<Long, Integer> reported = new HashMap<>();
@@ -72,7 +72,7 @@ public final class TopNBolt extends TupleBolt {
 
         void report(int task, int id, int count) {
             Integer before = reported.put((long) task << Integer.SIZE | id, count);
-            sums.merge(id, before == null || count <= before ? count : count - before, Integer::sum);
+            sums.merge(id, before == null ? 1 : count <= before ? count : count - before, Integer::sum);
         }
 
         List<Map.Entry<Integer, Integer>> highest(int most) {
