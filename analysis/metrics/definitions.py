@@ -138,6 +138,12 @@ METRICS = {
         Metric("rounds_after", NONE, DIFFERENCE, "rounds", "rounds of the policy", 1.0),
         Metric("actions_after", LOWER, DIFFERENCE, "actions", "actions of the policy", 1.0),
         Metric("executor_s_after", LOWER, RATIO, "s", "executor-seconds"),
+        # Of a load that grows for minutes, from the event of its course on.
+        Metric("saturation_rate", HIGHER, RATIO, "tuples/s", "offered rate that throughput follows", bounded=True),
+        Metric("peak", HIGHER, RATIO, "tuples/s", "highest throughput of a minute"),
+        Metric("end_level", HIGHER, RATIO, "tuples/s", "throughput of the last two minutes"),
+        Metric("machine_seconds", LOWER, RATIO, "s", "machine-seconds"),
+        Metric("utilisation_percent", NONE, DIFFERENCE, "points", "CPU of quota all the time", 2.0),
         # Over the seconds that count in a real and a simulated run; in no table.
         *_levels(Metric("latency_mean_ms", NONE, RATIO, "ms", "mean latency")),
         # A machine that works more is neither better nor worse by that alone; the total use is a cost.
@@ -222,13 +228,14 @@ RUN_TABLES = {
         "attained_p50_percent_after", "attained_mean_percent_after", "time_to_max_utility_s", "settling_s",
         "actions_after", "executor_s_after",
     ),
+    "Growing load": ("saturation_rate", "peak", "end_level", "machine_seconds", "utilisation_percent"),
     "How long it took": ("decision_ms", "submit_to_loaded_s", "request_to_running_s", "rebalance_s"),
 }  # fmt: skip
 # On the page of a sweep.
 SWEPT = (
     "throughput_after", "gain_percent", "convergence_sp_s", "network_mb_per_s_after", "between_machines_percent_after",
     "cpu_spread_percent_after", "cpu_imbalance_after", "latency_all_p95_ms_after", "published_emitted_per_s",
-    "published_network_mb_per_s",
+    "published_network_mb_per_s", "saturation_rate", "peak", "end_level", "machine_seconds",
 )  # fmt: skip
 # For judging simulated runs by real ones.
 JUDGED = (

@@ -1,8 +1,6 @@
 """CPU, memory and bytes of each machine in the parts of a run that count (see convergence.interval_rows)."""
 
-from collections import defaultdict
 from collections.abc import Iterable
-from math import inf
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -10,6 +8,7 @@ from pyspark.sql import functions as f
 from analysis.metrics.communication_costs import EXPERIMENT_LAN
 from analysis.metrics.line_seconds import SEVERAL_S, in_intervals, in_windows, line_seconds
 from analysis.metrics.steadiness import WINDOW_S
+from analysis.record import event_timeline
 from analysis.record.event_timeline import POLICY_CHANGES, WHOLE_RUN
 from analysis.record.small_tables import EVENT, PHASE, UNIT, Row
 
@@ -19,25 +18,12 @@ MEMBERSHIPS = "run_id string, machine string, from_s double, until_s double"
 
 def memberships(events: Iterable[Row]) -> list[tuple[str, str, float, float]]:
     """Return rows of `MEMBERSHIPS`: from when until when each machine was in the cluster that a policy had join, or let
-    go, by itself, in the middle of the measurement. Infinite if it was there as the run began, or is as it ends."""
-    changes: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
-    by_policy = set()
-    for event in sorted(events, key=lambda event: float(event["t_s"])):
-        for name in event["machines"] or () if event["kind"] in POLICY_CHANGES else ():
-            changes[event["run_id"], name].append((float(event["t_s"]), POLICY_CHANGES[event["kind"]]))
-            by_policy |= {(event["run_id"], name)} if event["event_id"] else set()
-    rows = []
-    for key in (each for each in changes if each in by_policy):
-        since_s = -inf if changes[key][0][1] == "left" else None  # if the first is that it left, it was there before
-        for t_s, change in changes[key]:
-            if change == "joined" and since_s is None:
-                since_s = t_s
-            elif change == "left" and since_s is not None:
-                rows.append((*key, since_s, t_s))
-                since_s = None
-        if since_s is not None:
-            rows.append((*key, since_s, inf))
-    return rows
+    go, by itself, in the middle of the measurement."""
+    events = list(events)
+    by_policy = {(event["run_id"], name) for event in events if event["kind"] in POLICY_CHANGES and event["event_id"]
+                 for name in event["machines"] or ()}  # fmt: skip
+    spans = event_timeline.memberships(events)
+    return [(*key, *span) for key in spans if key in by_policy for span in spans[key]]
 
 
 def of_members(samples: DataFrame, memberships: DataFrame) -> DataFrame:

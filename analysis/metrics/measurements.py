@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from analysis.metrics import communication_costs, untimed
+from analysis.metrics import communication_costs, ramps, untimed
 from analysis.metrics.definitions import ATTAINED, LATENCIES, LATENCY_COLUMNS, metric
 from analysis.record.event_timeline import REST, WHOLE_RUN, absent_machines, crashed_machines
 from analysis.record.small_tables import Row, unit_columns, unit_of
@@ -34,7 +34,7 @@ def measurements(read: Reader) -> list[Row]:
     parts = (
         throughput_levels, offered_rates, convergence_times, downtimes, tuple_losses, late_emissions, latencies,
         untimed_shares, machine_loads, network_loads, communication, executor_moves, worker_restarts, machine_changes,
-        running_times, loading_times, service_levels, policy_costs,
+        running_times, loading_times, service_levels, policy_costs, growing_loads,
     )  # fmt: skip
     found = [row for part in parts for row in part(read) if row["value"] is not None]
     steady = {(unit_of(row), row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
@@ -292,6 +292,12 @@ def policy_costs(read: Reader) -> Iterator[Row]:
         if row["phase"] == "after":
             names = ("rounds", "actions", "executor_s")
             yield from _metric_rows(row, {f"{name}_after": row[name] for name in names})
+
+
+def growing_loads(read: Reader) -> Iterator[Row]:
+    """Yield levels and machines of a load that grows all the time; none of other runs."""
+    for event, numbers, censored in ramps.numbers(read):
+        yield from _metric_rows(event, numbers, censored)
 
 
 def _percent(share: float | None) -> float | None:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,23 @@ def crashed_machines(events: Iterable[Json]) -> defaultdict[str, set[str]]:
         if event["kind"] == "crashed":
             machines[event["run_id"]].add(event["machine"])
     return machines
+
+
+def memberships(events: Iterable[Json]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Return (run, machine) -> from when until when it was in the cluster, of machines that joined or left. Infinite if
+    it was there as the run began, or is as it ends. From the table `events`."""
+    spans: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for event in sorted(events, key=lambda event: float(event["t_s"])):
+        for name in event["machines"] or () if event["kind"] in POLICY_CHANGES else ():
+            is_first, has_joined = (event["run_id"], name) not in spans, POLICY_CHANGES[event["kind"]] == "joined"
+            of_machine = spans.setdefault((event["run_id"], name), [])
+            is_inside = is_first if not of_machine else of_machine[-1][1] == inf
+            if has_joined and (is_first or not is_inside):
+                of_machine.append((float(event["t_s"]), inf))
+            elif not has_joined and is_inside:
+                since_s = of_machine.pop()[0] if of_machine else -inf
+                of_machine.append((since_s, float(event["t_s"])))
+    return spans
 
 
 def event_order(event_id: str) -> tuple[int, str]:

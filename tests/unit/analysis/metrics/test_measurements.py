@@ -199,3 +199,45 @@ def test_new_machines_are_to_get_as_many_instances_as_the_printed_loop_runs(
     assert measured(moves=[moved | {"instances_on_joined": printed - 1}])["e1", over] == -1
     assert ("e1", over) not in measured(moves=[moved | {"joined_machines": 0}])
     assert ("e1", over) not in measured(moves=[moved | {"old_machines": 0}])
+
+
+def ramp(served: Mapping[float, float], over_s: float = 1000.0, kind: str = "trace") -> dict[str, dict[str, Any]]:
+    """Rows by metric of a load that grows to 10,000/s and stays there, 1200 s in all; two tuples come of each one
+    offered. `served`: from which second on which throughput at most; m2 is there for 300 s of it."""
+    windows = []
+    for second in range(-100, 1200, 10):
+        offered = 100.0 if second < 0 else min(1.0, (second + 5) / over_s) * 10_000
+        cap = next((most for since_s, most in reversed(served.items()) if second >= since_s), offered)
+        rates = {"due": offered, "total": 2 * min(offered, cap), "sink": 9e9}
+        windows += [{**WHOLE, "window_s": float(second), "scope": scope, "rate": rate} for scope, rate in rates.items()]
+    event = {**KEY, "kind": kind, "zero_s": 50.0, "joined": [], "released": [], "given_back": 0, "attempts": 0,
+             "until_s": None}  # fmt: skip
+    shares = {"m1": 0.5, "m2": 0.8}
+    tables: dict[str, Any] = {
+        "throughput": windows, "scale_events": [event], "intervals": [interval("before", 200.0)],
+        "zeros": [{**UNIT, "zero_s": 50.0, "first_s": -50.0, "last_s": 1250.0}],
+        "machines": [{"run_id": "r", "machine": name, "joins_at_scale": name == "m2"} for name in shares],
+        "events": [{**UNIT, "t_s": t_s, "kind": line, "machines": ["m2"], "event_id": "e1"}
+                   for t_s, line in ((250.0, "machines_joined"), (550.0, "machines_left"))],
+        "cpu_windows": [{**UNIT, "window_s": float(second), "machine": name, "utilisation_mean": share}
+                        for name, share in shares.items() for second in range(-100, 1200, 10)],
+    }  # fmt: skip
+    return {row["metric"]: row for row in measurements.measurements(reading(**tables))}
+
+
+def test_a_growing_load_has_the_rate_where_throughput_stops_following_and_machines_over_time() -> None:
+    capped = {name: row["value"] for name, row in ramp({0.0: 6_000.0}).items()}
+    assert (capped["saturation_rate"], capped["peak"], capped["end_level"]) == (6_000.0, 12_000.0, 12_000.0)
+    assert (capped["machine_seconds"], capped["utilisation_percent"]) == (1200 + 300, pytest.approx(56.0))
+    fallen = ramp({0.0: 6_000.0, 700.0: 4_000.0})
+    assert [fallen[name]["value"] for name in ("saturation_rate", "peak", "end_level")] == [6_000.0, 12_000.0, 8_000.0]
+    assert not fallen["saturation_rate"]["censored"]
+    pause = ramp({300.0: 0.0, 340.0: 1e9, 800.0: 8_000.0})  # workers restart, and throughput follows again
+    assert pause["saturation_rate"]["value"] == 8_000.0
+
+
+def test_throughput_that_follows_to_the_end_gives_a_lower_bound_and_a_step_is_no_ramp() -> None:
+    found = ramp({0.0: 1e9})["saturation_rate"]
+    assert (found["value"], found["censored"]) == (pytest.approx(10_000.0), True)
+    assert "saturation_rate" not in ramp({0.0: 1e9}, kind="scale_out")
+    assert "saturation_rate" not in ramp({0.0: 1e9}, over_s=60.0)
