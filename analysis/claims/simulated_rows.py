@@ -36,6 +36,7 @@ from analysis.claims.statements import RATIOS, SPREADS, Claim, ClaimKind
 from analysis.errors import RecordError
 from analysis.numerals import number
 from analysis.record import small_tables
+from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths, experiment_of, read_json
 from analysis.record.small_tables import rows
 from analysis.record.sweep_record import (
@@ -117,6 +118,7 @@ def numbers_of_seeds(claim: Claim, measured: SeriesConditions) -> list[float]:
 # --- sweeps ----------------------------------------------------------------------------------------------------------
 
 OVER: Mapping[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "lowest": min, "highest": max}
+DEMAND = "demand"  # metric of claims about a search's result, with the event e0
 Seed = tuple[Values, int]  # the swept seeds of a point, and the repetition
 OfSeeds = Mapping[Seed, RunValue]
 # Columns that are read from a sweep's tables.
@@ -166,11 +168,18 @@ def read_sweep(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
             seed = seeds, int(run["repetition"] or 1)
             values[run["variant"], row["metric"], row["event_id"]][fields][seed] = value
     fields_of_points = tuple(dict.fromkeys(fields for fields, _ in points))
+    if results := document.get("search", {}).get("results"):  # points are the combinations that were searched
+        fields_of_points = tuple(dict.fromkeys(split_values(result["fields"])[0] for result in results))
+        values = defaultdict(lambda: defaultdict(dict))
+        for result in (each for each in results if each["value"] is not None):
+            fields = split_values(result["fields"])[0]
+            values[result["variant"], DEMAND, WHOLE_RUN][fields][(), 1] = RunValue("", result["value"])
     failed = len({row["point"] for row in document.get("failures", ())})
     code_counts = document.get(OTHER_CODE, {})
     remarks = [f"{failed} of {len(document['points'])} points failed"] if failed else []
     if is_mixed(code_counts, len(runs)):
         remarks.append(f"{sum(code_counts.values())} of {len(runs)} runs are of other code")
+    remarks += [result["sentence"] for result in results or ()]
     by_traffic = frozenset(run["variant"] for run in runs.values() if run.get("policy") in BY_TRAFFIC)
     return SweepRuns(document["experiment"], paths.root.name, fields_of_points, values, by_traffic, "; ".join(remarks))
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis.record.files import SeriesPaths, experiment_of
+from analysis.record.files import SeriesPaths, experiment_of, read_json_or_none
 from analysis.record.small_tables import Row, rows
-from barograph.plan.experiment import WHOLE_CLUSTER
+from barograph.plan.experiment import SIMULATED, WHOLE_CLUSTER
 
 SWEEP_FILE = "sweep.json"
 PREFIX = "sweep-"  # of its folder's name
@@ -22,11 +22,12 @@ def is_sweep(folder: Path) -> bool:
 
 
 def newest_sweeps(results: Path) -> dict[str, SeriesPaths]:
-    """Return by name the newest sweep with tables, even if points of it failed, which its rows then say."""
+    """Return by name the newest simulated sweep with tables, even if points of it failed, which its rows then say."""
     sweeps: dict[str, SeriesPaths] = {}
     for path in sorted(results.glob(f"*/*/{PREFIX}*/{SWEEP_FILE}"), key=lambda path: path.parent.name):
         paths, name = SeriesPaths(path.parent), experiment_of(path.parent)
-        if paths.table("measurements").is_dir():
+        document = read_json_or_none(path) or {}
+        if paths.table("measurements").is_dir() and document.get("testbed", SIMULATED) == SIMULATED:
             sweeps[name] = paths
     return dict(sorted(sweeps.items()))
 

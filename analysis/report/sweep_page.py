@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from analysis.claims.statements import load_claims
-from analysis.metrics.definitions import CONVERGENCE, SWEPT, metric, place_words
+from analysis.metrics.definitions import CONVERGENCE, metric, place_words
 from analysis.numerals import change, number, with_unit
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
@@ -47,7 +47,7 @@ def write(paths: SeriesPaths) -> Path:
 
 def content(data: SweepData, trust: str, place: str) -> PageContent:
     events = [event for event in data.events if data.metrics(event)]
-    blocks: list[Block] = [
+    blocks: list[Block] = [Sentence(result["sentence"]) for result in data.search.get("results", ())] or [
         Sentence(f"After {event}, {answer}" if len(events) > 1 else answer)
         for event in events for answer in answers(data, event)
     ]  # fmt: skip
@@ -55,11 +55,13 @@ def content(data: SweepData, trust: str, place: str) -> PageContent:
         blocks.append(Sentence(f"{number} failure{'' if number == 1 else 's'}: see below. What failed is in no curve."))
     blocks.append(Warnings(list(filter(None, (page.folded(trust), data.other_code)))))
     axes = " × ".join(f"{len(axis.steps)} of {axis.name}" for axis in data.axes)
+    if data.search:
+        axes = f"a search until {data.search['until']}"
     size = f"{data.points} point{'s' if data.points > 1 else ''}: {axes}"
     return PageContent(
-        title=f"{data.experiment}, sweep",
+        title=f"{data.experiment}, {'search' if data.search else 'sweep'}",
         heading=data.title,
-        meta=f"{data.experiment} · {data.sweep_id} · simulated · {size} · throughput {place}",
+        meta=f"{data.experiment} · {data.sweep_id}{' · simulated' * bool(trust)} · {size} · throughput {place}",
         blocks=[
             Section("In short", blocks),
             *(Section(f"{event}: {data.events[event]}", list(_event_blocks(data, event))) for event in events),
@@ -204,8 +206,8 @@ def run_rows(data: SweepData) -> Iterator[Row]:
         values = {path: value for axis, step in zip(data.axes, runs[0].steps, strict=True)
                   for path, value in zip(axis.paths, axis.steps[step], strict=True)}  # fmt: skip
         by_metric = {run.metric: run for run in runs}
-        metrics: Row = {name: by_metric[name].value if name in by_metric else None for name in SWEPT}
-        flags = {f"{name}_longer": by_metric[name].censored for name in SWEPT
+        metrics: Row = {name: by_metric[name].value if name in by_metric else None for name in data.shown}
+        flags = {f"{name}_longer": by_metric[name].censored for name in data.shown
                  if name.startswith(CONVERGENCE) and name in by_metric}  # fmt: skip
         flat = {path: value if isinstance(value, int | float | str) else str(value) for path, value in values.items()}
         yield {"point": point, **flat, "variant": runs[0].variant, "run_id": run_id, "event_id": event_id, **metrics,

@@ -56,7 +56,7 @@ class SweepFolder:
 
 def open_sweep(sweep: Sweep, points: Sequence[SweepPoint], *, new: bool) -> SweepFolder:
     """Return the newest sweep of exactly this request, complete or not, or (or if `new`) a fresh one."""
-    digest = sweep_digest(points)
+    digest = sweep_digest(points, sweep.search)
     parent = results_root() / sweep.name
     candidates = sorted(parent.glob(f"{PREFIX}*-{digest}/{SWEEP_FILE}"))
     if candidates and not new:
@@ -76,6 +76,7 @@ def open_sweep(sweep: Sweep, points: Sequence[SweepPoint], *, new: bool) -> Swee
             "experiment": sweep.name,
             "title": first.title,
             "opened_s": time.time(),
+            "testbed": first.testbed.name,
             "variants": list(dict.fromkeys(each.name for point in points for each in point.experiment.variants)),
             "events": {
                 event_id: next(iter(kinds))

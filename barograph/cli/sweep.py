@@ -1,4 +1,5 @@
-"""`barograph sweep`: check every point of a sweep, simulate missing ones side by side, draw the curves."""
+"""`barograph sweep`: check every point of a sweep, simulate missing ones side by side, draw the curves; of a search, do
+that round by round."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from analysis import java
+from barograph.campaign import search as searches
 from barograph.campaign import sweep as sweep_report
 from barograph.campaign.simulation import (
     SimulatedRun,
@@ -20,6 +24,7 @@ from barograph.campaign.simulation import (
     SimulationPool,
     end_cell,
     failure_of,
+    failures_of,
     missing_runs,
     open_cell,
     simulate,
@@ -28,16 +33,29 @@ from barograph.campaign.simulation import (
 )
 from barograph.campaign.sweep import SweepFolder, open_sweep, update_document
 from barograph.cli.arguments import add_changes, changes_of, jobs_of
-from barograph.cli.execution import LINE_EVERY_S
+from barograph.cli.execution import LINE_EVERY_S, Ending, carry_out
+from barograph.cli.preparation import prepare_series
 from barograph.cli.run import report_of_sweeps
 from barograph.cli.terminal import line_printer, signals_as_interrupt, stdout_console
-from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, Say, blame_of, message_of, worst_exit
-from barograph.plan.sweep import Sweep, SweepPoint, load, point_words, require_simulated
+from barograph.errors import (
+    EXIT_CODES,
+    INTERRUPTED_EXIT,
+    BarographError,
+    RunsFailed,
+    Say,
+    blame_of,
+    message_of,
+    worst_exit,
+)
+from barograph.plan.search import Numbers, Search, search_rounds
+from barograph.plan.simulation import is_simulated
+from barograph.plan.sweep import Sweep, SweepPoint, load, point_words, require_simulated, values_words
 from barograph.series import hold
 from barograph.series.interruption import limited
 from barograph.series.progress import minutes
 from barograph.series.provenance import code_of_today, code_words
 from barograph.series.results import results
+from barograph.series.series import complete_series
 from barograph.testbeds.checks import check
 
 SHOWN_COMPLAINTS = 10
@@ -45,7 +63,7 @@ SHOWN_COMPLAINTS = 10
 
 def add_sweep_arguments(sweep: argparse.ArgumentParser) -> None:
     add = sweep.add_argument
-    add("file", help="an experiment's file with `sweep`, or the name of one of dags/sweeps/")
+    add("file", help="an experiment's file with `sweep` or `search`, or the name of one of dags/sweeps/")
     add("--jobs", type=int, metavar="N", help="runs simulated at once; without it as many as there are cores")
     add_changes(sweep)
     add("--new", action="store_true", help="begin anew even where the same sweep is there")
@@ -65,6 +83,13 @@ def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:
     points = sweep.points()
     require_simulated(sweep, points)
     runs = sum(point.runs for point in points)
+    if sweep.search is not None:
+        searches.require_metric(sweep, sweep.search.until)
+        for point in points:
+            check(point.experiment)
+        folder = open_sweep(sweep, points, new=new)
+        with signals_as_interrupt(), hold.held(folder.root):
+            return SearchExecution(folder, sweep, sweep.search, jobs, console, new=new).carry_out()
     say(f"{sweep.name}: {sweep.words()}, {runs} runs")
     with signals_as_interrupt(), simulation_pool(min(jobs, runs)) as pool:
         complaints: list[tuple[int, str, str]] = []
@@ -126,16 +151,115 @@ def _carry_out(folder: SweepFolder, pool: SimulationPool, console: Console, say:
         say(f"interrupted: {total - rest} of {total} points are complete in {folder.root}; the same command goes on")
         return INTERRUPTED_EXIT
     if path is not None:
-        say(f"report: {path}")
-        from analysis.claims.statements import load_claims
-
-        family, name = folder.root.parts[-3:-1]
-        if any(claim.simulated and claim.experiment == f"{family}/{name}" for claim in load_claims()):
-            with limited("report"):
-                say(f"{family}, all simulated: {report_of_sweeps(family)}")
+        _say_reports(folder, path, say)
     if failed_points:
         say(f"{len(failed_points)} of {total} points failed; {why}, the same command tries them again")
     return worst_exit(codes)
+
+
+def _say_reports(folder: SweepFolder, path: Path, say: Say) -> None:
+    """Print where the report is; write the family's page anew where claims are about this sweep."""
+    from analysis.claims.statements import load_claims
+
+    say(f"report: {path}")
+    family, name = folder.root.parts[-3:-1]
+    if any(claim.simulated and claim.experiment == f"{family}/{name}" for claim in load_claims()):
+        with limited("report"):
+            say(f"{family}, all simulated: {report_of_sweeps(family)}")
+
+
+@dataclass
+class SearchExecution:
+    """The rounds of a search: what is not measured is carried out and analysed, until no value is left to measure."""
+
+    folder: SweepFolder
+    sweep: Sweep
+    search: Search
+    jobs: int
+    console: Console
+    new: bool
+
+    def carry_out(self) -> int:
+        """Return the exit code: that of a bad request where no edge lies between the ends."""
+        say, until = line_printer(self.console), self.search.until
+        judge = partial(searches.judge, until, self.search.most_repetitions)
+        combinations, ends = self.sweep.combinations(), self.sweep.points()
+        targets = [(place, variant.name) for place in range(len(combinations))
+                   for variant in ends[2 * place].experiment.variants]  # fmt: skip
+        rounds = search_rounds(len(self.search.steps) - 1, targets, judge)
+        numbers, points = searches.numbers_on_disk(self.folder.root), list[SweepPoint]()
+        answers: Sequence[Numbers] | None = None
+        try:
+            while True:
+                due = next(rounds) if answers is None else rounds.send(answers)
+                of_round = [
+                    self.sweep.point_of_search(number, combinations[target[0]], target[1], place, runs)
+                    for number, (target, place, runs) in enumerate(due, start=len(points) + 1)
+                ]
+                points += of_round
+                if missing := [point for point in of_round if point.point_id not in numbers]:
+                    say(f"to measure: {'; '.join(values_words(point.values) for point in missing)}")
+                    if code := self._measure(missing):
+                        return code
+                    with limited("analyse"):
+                        numbers |= searches.measure_numbers(SweepFolder(self.folder.root, tuple(missing)), until, say)
+                    searches.update_search(SweepFolder(self.folder.root, tuple(points)), self.sweep, numbers)
+                    for point in missing:
+                        say(f"{values_words(point.values)}: {searches.words(until.metric, numbers[point.point_id])}")
+                answers = [numbers[point.point_id] for point in of_round]
+        except StopIteration as end:
+            rows = [searches.result_data(self.sweep, combinations[place], variant, result)
+                    for (place, variant), result in end.value.items()]  # fmt: skip
+        except KeyboardInterrupt:
+            say(f"interrupted: {len(numbers)} points are measured in {self.folder.root}; the same command goes on")
+            return INTERRUPTED_EXIT
+        folder, today = SweepFolder(self.folder.root, tuple(points)), code_of_today()
+        searches.update_search(folder, self.sweep, numbers, rows)
+        failed = {point.point_id: [SimulationFailure(**each) for each in failures_of(folder.of(point))]
+                  for point in points}  # fmt: skip
+        update_document(folder, failed, folder.runs_of_other_code(today), today)
+        with limited("analyse"):
+            path = sweep_report.write_report(folder, say)
+        for row in rows:
+            say(row["sentence"])
+        if path is not None:
+            _say_reports(folder, path, say)
+        return 0 if all(row["value"] is not None for row in rows) else EXIT_CODES["configuration"]
+
+    def _measure(self, points: Sequence[SweepPoint]) -> int:
+        """Carry the points out; return the exit code of failures that are no results."""
+        for point in points:
+            check(point.experiment)
+        in_memory = [point for point in points if is_simulated(point.experiment)]
+        failed: dict[str, tuple[SimulationFailure, ...]] = {}
+        if in_memory:
+            pool = simulation_pool(min(self.jobs, sum(point.runs for point in in_memory)))
+            failed = _simulate(self.folder, in_memory, pool, self.console)
+        for point in points:
+            if not is_simulated(point.experiment):
+                failed[point.point_id] = self._run(point)
+        codes = [EXIT_CODES[each.blame] for failures in failed.values() for each in failures]
+        return worst_exit([code for code in codes if code != EXIT_CODES["system_under_test"]])
+
+    def _run(self, point: SweepPoint) -> tuple[SimulationFailure, ...]:
+        """Carry out, or take, the series of a point on machines. Raises KeyboardInterrupt."""
+        failures: tuple[SimulationFailure, ...] = ()
+        series = None if self.new else complete_series(point.experiment)
+        if series is None:
+            series = prepare_series(point.experiment, new=self.new, console=self.console)
+            ending = Ending(lambda _folder, _console: None, f"barograph sweep {self.sweep.name}, with the same options")
+            try:
+                if carry_out(series, self.console, ending) == INTERRUPTED_EXIT:
+                    raise KeyboardInterrupt
+            except RunsFailed as error:
+                failures = (SimulationFailure(error.blame, message_of(error)),)
+                line_printer(self.console)(f"{values_words(point.values)}: {failures[0].words()}")
+        link = self.folder.of(point)
+        link.parent.mkdir(exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(series.folder, target_is_directory=True)
+        end_cell(link, failures)
+        return failures
 
 
 def _simulate(

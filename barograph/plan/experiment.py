@@ -29,6 +29,7 @@ from barograph.plan.events.order import (
     topologies_at_start,
 )
 from barograph.plan.events.rates import Trace
+from barograph.plan.search import SEARCH
 from barograph.plan.topologies import (
     MOST_TOPOLOGIES,
     TopologyChanges,
@@ -305,8 +306,10 @@ def only(experiment: Experiment, variants: tuple[str, ...]) -> Experiment:
 def parse(name: str, data: Any, *, source: str, folder: Path | None = None) -> Experiment:
     """Parse an experiment. `folder`: the folder of files that it names; without it they are as recorded. Raises
     ExperimentError listing every wrong field."""
-    if isinstance(data, Mapping) and SWEEP in data:
-        raise ExperimentError(f"{source}: has {SWEEP}, so it is many experiments; run them with: barograph sweep FILE")
+    if isinstance(data, Mapping) and (keys := [key for key in (SWEEP, SEARCH) if key in data]):
+        raise ExperimentError(
+            f"{source}: has {keys[0]}, so it is many experiments; run them with: barograph sweep FILE"
+        )
     experiment = validated(Experiment, data, source=source, name=name)
     if any(each.count is not None for each in experiment.topologies):
         experiment = validated(Experiment, with_each_topology(data, source), source=source, name=name)

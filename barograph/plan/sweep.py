@@ -1,5 +1,8 @@
 """A sweep as data: an experiment's file with `sweep`, and its points, every combination of the swept values.
 
+With `search` it is a search (plan.search), whose points depend on the measured ones; swept fields beside it are
+searched combination by combination.
+
 Each point is an experiment of its own in the ordinary sense, with a number and the values that make it. Errors name the
 file, the point, the field, the value and what is allowed. Pure but for the reading of files.
 """
@@ -21,7 +24,8 @@ from barograph import ROOT
 from barograph.errors import ExperimentError, message_of
 from barograph.plan.blocks import digest, request_text
 from barograph.plan.events.order import machines_at_end
-from barograph.plan.experiment import DURATION_NAMES, SIMULATED, SWEEP, Experiment, parse, with_changes
+from barograph.plan.experiment import DURATION_NAMES, SIMULATED, SWEEP, Experiment, only, parse, with_changes
+from barograph.plan.search import SEARCH, Search, search_of
 from barograph.yaml_files import no_json, put_at, read_yaml, validated
 
 SWEEPS = ROOT / "dags" / "sweeps"
@@ -78,6 +82,7 @@ class Sweep:
     axes: tuple[Axis, ...]
     folder: Path
     changes: Mapping[str, Any]  # of every point, by the command line
+    search: Search | None = None
 
     def size(self) -> int:
         return prod(len(axis.steps) for axis in self.axes)
@@ -88,12 +93,14 @@ class Sweep:
         return f"{self.size()} point{'s' if self.size() > 1 else ''} ({parts})"
 
     def points(self) -> tuple[SweepPoint, ...]:
-        """Return the points in the file's order, the last field fastest. Raises ExperimentError for the first invalid
-        one."""
-        points = []
-        for number, steps in enumerate(product(*(axis.steps for axis in self.axes)), start=1):
-            pairs = [zip(axis.paths, step, strict=True) for axis, step in zip(self.axes, steps, strict=True)]
-            points.append(self._point(number, dict(chain.from_iterable(pairs))))
+        """Return the points in the file's order, the last field fastest; of a search the first and the last. Raises
+        ExperimentError for the first invalid one."""
+        points, ends = [], [dict[str, Any]()]
+        if self.search is not None:
+            steps = self.search.steps
+            ends = [dict(zip(self.search.paths, step, strict=True)) for step in (steps[0], steps[-1])]
+        for number, (fields, end) in enumerate(product(self.combinations(), ends), start=1):
+            points.append(self._point(number, fields | end))
             if _places(points[-1]) != _places(points[0]):
                 raise ExperimentError(
                     f"{point_words(self.source, number, points[-1].values)}: throughput is measured at"
@@ -101,6 +108,24 @@ class Sweep:
                 )
         _refuse_equal_runs(points, self.source)
         return tuple(points)
+
+    def combinations(self) -> list[dict[str, Any]]:
+        """Return every combination of the swept values; one without any where nothing is swept."""
+        return [
+            dict(chain.from_iterable(zip(axis.paths, step, strict=True)
+                                     for axis, step in zip(self.axes, steps, strict=True)))
+            for steps in product(*(axis.steps for axis in self.axes))
+        ]  # fmt: skip
+
+    def point_of_search(
+        self, number: int, fields: Mapping[str, Any], variant: str, place: int, runs: int
+    ) -> SweepPoint:
+        """Return a variant's point at a place of the search; `runs`: how many it has there already."""
+        assert self.search is not None, "of a search"
+        values = {**fields, **dict(zip(self.search.paths, self.search.steps[place], strict=True))}
+        experiment = only(self._point(number, values).experiment, (variant,))
+        seed = experiment.seed + runs
+        return SweepPoint(number, {**values, "seed": seed}, replace(experiment, seed=seed))
 
     def _point(self, number: int, values: Mapping[str, Any]) -> SweepPoint:
         source = point_words(self.source, number, values)
@@ -171,15 +196,20 @@ def load(given: str, changes: Mapping[str, Any], folder: Path = SWEEPS) -> Sweep
 def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) -> Sweep:
     """Return the sweep of a file's content. Raises ExperimentError."""
     source = f"{name}.yaml"
-    if not isinstance(data, Mapping) or SWEEP not in data:
+    if not isinstance(data, Mapping) or not {SWEEP, SEARCH} & set(data):
         raise ExperimentError(
-            f"{source}: {SWEEP} is missing; give fields with their values, such as {EXAMPLE}, or run the file as one"
-            f" experiment: barograph run {name}"
+            f"{source}: {SWEEP} is missing; give fields with their values, such as {EXAMPLE}, or {SEARCH}, or run the"
+            f" file as one experiment: barograph run {name}"
         )
-    axes = _axes(data[SWEEP], source)
-    _require_unchanged(axes, changes, source)
-    data_of_points = {key: value for key, value in data.items() if key != SWEEP}
-    sweep = Sweep(name, source, data_of_points, axes, folder, changes)
+    axes = _axes(data[SWEEP], source) if SWEEP in data else ()
+    search = search_of(data[SEARCH], source) if SEARCH in data else None
+    if search and (seeds := [path for axis in axes for path in axis.paths if path.split(".")[-1] == "seed"]):
+        raise ExperimentError(f"{source}: {SWEEP} has {seeds[0]}; leave it out: {SEARCH} adds repetitions where needed")
+    searched = [Axis(search.paths, search.steps[:1])] if search else []
+    _require_distinct([path for axis in (*axes, *searched) for path in axis.paths], source)
+    _require_unchanged((*axes, *searched), changes, source)
+    data_of_points = {key: value for key, value in data.items() if key not in (SWEEP, SEARCH)}
+    sweep = Sweep(name, source, data_of_points, axes, folder, changes, search)
     if sweep.size() > MOST_POINTS:
         raise ExperimentError(
             f"{source}: {SWEEP} has {sweep.words()}; allowed: at most {MOST_POINTS} points; leave values out, or divide"
@@ -188,14 +218,18 @@ def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) 
     return sweep
 
 
-def sweep_digest(points: Sequence[SweepPoint]) -> str:
+def sweep_digest(points: Sequence[SweepPoint], search: Search | None = None) -> str:
     """Return eight hexadecimal digits of the request: a sweep is resumed only by the very same request."""
-    text = json.dumps([[dict(point.values), digest(point.experiment)] for point in points], sort_keys=True)
+    request: list[Any] = [[dict(point.values), digest(point.experiment)] for point in points]
+    text = json.dumps(request + ([repr(search)] if search else []), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def require_simulated(sweep: Sweep, points: Sequence[SweepPoint]) -> None:
-    """Raise ExperimentError where a point needs machines, or code of a commit, with the reason."""
+    """Raise ExperimentError where a point needs machines, or code of a commit, with the reason. A search may need both:
+    its points on machines are series, one after the other."""
+    if sweep.search is not None:
+        points = [point for point in points if point.experiment.testbed.name == SIMULATED]
     if pairs := [(point, each.name) for point in points for each in point.experiment.variants if each.code]:
         point, name = pairs[0]
         raise ExperimentError(
@@ -222,12 +256,15 @@ def _axes(given: Any, source: str) -> tuple[Axis, ...]:
         raise ExperimentError(f"{where} is {given!r}; allowed: fields with lists of their values, such as {EXAMPLE}")
     if problem := no_json(dict(given), SWEEP):
         raise ExperimentError(f"{source}: {problem}")
-    axes = tuple(_axis(key, values, where) for key, values in given.items())
-    paths = [path for axis in axes for path in axis.paths]
+    return tuple(_axis(key, values, where) for key, values in given.items())
+
+
+def _require_distinct(paths: Sequence[str], source: str) -> None:
     for outer_path, inner_path in combinations(sorted(paths), 2):
         if outer_path == inner_path or inner_path.startswith(f"{outer_path}."):
-            raise ExperimentError(f"{where} sets {inner_path} twice ({outer_path}, {inner_path}); give each field once")
-    return axes
+            raise ExperimentError(
+                f"{source}: {SWEEP} sets {inner_path} twice ({outer_path}, {inner_path}); give each field once"
+            )
 
 
 def _require_unchanged(axes: Sequence[Axis], changes: Mapping[str, Any], source: str) -> None:
@@ -248,7 +285,7 @@ def _axis(key: str, values: Any, where: str) -> Axis:
     paths = tuple(path.strip() for path in key.split(","))
     if not all(all(path.split(".")) for path in paths):
         raise ExperimentError(f"{where} has the field {key!r}; allowed: keys with dots between them: machines.before")
-    if reserved_keys := [path for path in paths if path.split(".")[0] in ("name", SWEEP)]:
+    if reserved_keys := [path for path in paths if path.split(".")[0] in ("name", SWEEP, SEARCH)]:
         raise ExperimentError(f"{where} has the field {reserved_keys[0]}; allowed: the keys of an experiment's file")
     if not isinstance(values, list) or not values:
         raise ExperimentError(f"{where}.{key} is {values!r}; allowed: a list of one value or more")

@@ -11,7 +11,7 @@ if the median was not reached the line has a gap.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import ceil, nan
 from typing import Any
@@ -94,10 +94,16 @@ class SweepData:
     runs: tuple[SweepRun, ...]
     failures: tuple[Row, ...]
     other_code: str = ""  # a sentence about runs of other code than the rest
+    search: Row = field(default_factory=dict)  # of a search: its key, metric and results
 
     def metrics(self, event_id: str) -> tuple[str, ...]:
         names = {run.metric for run in self.runs if run.event_id == event_id}
-        return tuple(name for name in SWEPT if name in names)
+        return tuple(name for name in self.shown if name in names)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Return the metrics of the page; that of a search first."""
+        return tuple(dict.fromkeys([*filter(None, [self.search.get("metric")]), *SWEPT]))
 
 
 def summary_of(runs: Sequence[SweepRun]) -> Summary:
@@ -111,7 +117,9 @@ def collect(paths: SeriesPaths) -> SweepData:
     """Return the data of a sweep. Raises ConfigurationError if nothing was analysed."""
     document = read_json(paths.root / SWEEP_FILE)
     axes = tuple(SweepAxis(tuple(a["paths"]), tuple(map(tuple, a["steps"]))) for a in document["axes"])
-    places = list(product(*(range(len(axis.steps)) for axis in axes)))
+    places = [tuple(axis.steps.index(tuple(point["values"][path] for path in axis.paths)) for axis in axes)
+              for point in document["points"]]  # fmt: skip
+    search = document.get("search", {})
     descriptions = {row["run_id"]: row for row in small_tables.rows(paths, "runs")}
     if not descriptions:
         raise ConfigurationError(f"{paths.root} has no tables; give the command of the sweep again")
@@ -119,7 +127,7 @@ def collect(paths: SeriesPaths) -> SweepData:
         SweepRun(point_of(row["run_id"]), places[point_of(row["run_id"]) - 1], row["run_id"].partition(".")[2],
                  descriptions[row["run_id"]]["variant"], row["event_id"], row["metric"], row["value"],
                  bool(row["censored"]), row["steady"])
-        for row in sweep_record.measurements(paths) if row["metric"] in SWEPT
+        for row in sweep_record.measurements(paths) if row["metric"] in (*SWEPT, search.get("metric"))
     ]  # fmt: skip
     return SweepData(
         experiment=document["experiment"],
@@ -132,6 +140,7 @@ def collect(paths: SeriesPaths) -> SweepData:
         runs=tuple(sorted(runs, key=lambda run: (run.point, run.variant, run.run_id, run.event_id, run.metric))),
         failures=tuple(document.get("failures", ())),
         other_code=_other_code(document, len(descriptions)),
+        search=search,
     )
 
 
@@ -156,9 +165,17 @@ class CurveLayout:
 
 
 def layout(data: SweepData) -> CurveLayout:
-    """Choose the axes; seeds are repetitions, unless nothing else is swept."""
+    """Choose the axes; seeds are repetitions, unless nothing else is swept. The searched field is x."""
     axes = [place for place, axis in enumerate(data.axes) if not axis.is_replicate] or [0]
-    x = max(axes, key=lambda place: (data.axes[place].is_numeric, len(data.axes[place].steps), -place))
+    x = max(
+        axes,
+        key=lambda place: (
+            data.axes[place].paths[0] == data.search.get("key"),
+            data.axes[place].is_numeric,
+            len(data.axes[place].steps),
+            -place,
+        ),
+    )
     rest = [place for place in axes if place != x]
     line_axes = [place for place in rest if len(data.axes[place].steps) <= MOST_LINES]
     lines = line_axes[0] if len(data.variants) == 1 and line_axes else None

@@ -1,0 +1,179 @@
+"""A search on disk and in words: the numbers of its points from their runs, the judgement of a value, and the result in
+`sweep.json`, where the page and the ledger read it. Its points on machines are series, to which `points/` has links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from analysis.metrics.definitions import METRICS, metric
+from analysis.numerals import number, with_unit
+from analysis.pipeline import analyse_runs
+from analysis.record import sweep_record
+from analysis.record.event_timeline import event_order
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.sweep_record import SWEEP_FILE
+from analysis.stats import effect as effects
+from barograph.campaign.sweep import SweepFolder, link_runs
+from barograph.errors import ExperimentError, Say
+from barograph.machines.holdings import pricing_of
+from barograph.plan.experiment import Experiment
+from barograph.plan.search import Condition, Judgement, Numbers, Search, Threshold
+from barograph.plan.sweep import Axis, Sweep
+from barograph.series.results import avro_jars
+from barograph.settings import spark_master
+from barograph.testbeds.checks import machine_requests
+
+DAY_H = 24.0
+Result = tuple[Threshold, Mapping[int, Numbers]]
+
+
+def require_metric(sweep: Sweep, condition: Condition) -> None:
+    """Raise ExperimentError where no metric has this name."""
+    if condition.metric not in METRICS:
+        raise ExperimentError(
+            f"{sweep.source}: search.until has the metric {condition.metric!r}; allowed: {', '.join(sorted(METRICS))}"
+        )
+
+
+def judge(condition: Condition, most: int, numbers: Numbers) -> Judgement:
+    """Judge runs of one value. Where a run has no number the condition does not hold."""
+    values = [value for value in numbers if value is not None]
+    if len(values) < len(numbers):
+        return Judgement(holds=False, sure=True, over=True)
+    region = effects.Interval(*((-inf, condition.bound) if condition.is_upper else (condition.bound, inf)))
+    effect = effects.own_number(values)
+    sure = effect is not None and (
+        min(values) == max(values) or effects.judge(effect, region).place is not effects.Place.OPEN
+    )
+    return Judgement(condition.holds(fmean(values)), sure, sure or len(values) >= most)
+
+
+def measure_numbers(folder: SweepFolder, condition: Condition, say: Say) -> dict[str, list[float | None]]:
+    """Return the numbers of these points' runs by the point's id, of the last event that has the metric."""
+    paths, by_run = SeriesPaths(folder.root), dict[str, float | None]()
+    if link_runs(folder):
+        analyse_runs(folder.root, spark_master(), jars=avro_jars(paths, say))
+        for row in sorted(sweep_record.measurements(paths), key=lambda row: event_order(row["event_id"])):
+            if row["metric"] == condition.metric:  # a lower bound shows that it is at least that
+                is_open = row["censored"] and condition.is_upper
+                by_run[row["run_id"]] = None if is_open else row["value"]
+    return {
+        point.point_id: [
+            by_run.get(f"{point.number:05d}.{variant.name}-r{block}")
+            for block in range(1, point.experiment.repetitions + 1)
+            for variant in point.experiment.variants
+        ]
+        for point in folder.points
+    }
+
+
+def numbers_on_disk(root: Path) -> dict[str, list[float | None]]:
+    """Return what an earlier execution has measured, by the point's id."""
+    return {row["point_id"]: row["numbers"] for row in read_json(root / SWEEP_FILE)["points"] if "numbers" in row}
+
+
+def update_search(
+    folder: SweepFolder, sweep: Sweep, numbers: Mapping[str, Numbers], results: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Write the points so far, with their numbers, and the results into `sweep.json`."""
+    search, path = _search(sweep), folder.root / SWEEP_FILE
+    places = sorted({tuple(point.values[path] for path in search.paths) for point in folder.points})
+    seeds = sorted({(point.values["seed"],) for point in folder.points})
+    axes = [*sweep.axes, Axis(search.paths, tuple(places)), Axis(("seed",), tuple(seeds))]
+    points = [
+        {"point_id": point.point_id, "values": dict(point.values)}
+        | ({"numbers": list(numbers[point.point_id])} if point.point_id in numbers else {})
+        for point in folder.points
+    ]
+    about = {"key": search.paths[0], "metric": search.until.metric, "until": search.until.words()}
+    facts = {"axes": [axis.as_data() for axis in axes], "points": points, "search": {**about, "results": list(results)}}
+    write_json_atomic(path, {**read_json(path), **facts})
+
+
+def _search(sweep: Sweep) -> Search:
+    assert sweep.search is not None, "of a search"
+    return sweep.search
+
+
+def result_data(sweep: Sweep, fields: Mapping[str, Any], variant: str, result: Result) -> dict[str, Any]:
+    """Return one variant's result at these values of swept fields as data."""
+    search, (threshold, numbers) = _search(sweep), result
+    values, value, below, usd = [step[0] for step in search.steps], None, None, None
+    if threshold.holds is not None and threshold.below is not None:
+        value, below = values[threshold.holds], values[threshold.below]
+        experiment = sweep.point_of_search(0, fields, variant, threshold.holds, 0).experiment
+        usd = usd_per_day(experiment, search.usd_per_hour)
+    return {
+        "variant": variant,
+        "fields": dict(fields),
+        "value": value,
+        "below": below,
+        "sure": threshold.sure,
+        "monotone": threshold.monotone,
+        "usd_per_day": usd,
+        "measured": {str(values[place]): list(each) for place, each in sorted(numbers.items())},
+        "sentence": sentence(search, variant, fields, result, usd),
+    }
+
+
+def sentence(
+    search: Search, variant: str, fields: Mapping[str, Any], result: Result, usd_per_day: float | None = None
+) -> str:
+    """Return the result in words: the value and its neighbour with their numbers, or why there is none."""
+    threshold, numbers = result
+    key, until = search.paths[0], search.until.words()
+    name = ", ".join([variant, *(f"{path} = {value}" for path, value in fields.items())])
+
+    def at(place: int) -> str:
+        return f"at {search.steps[place][0]:g} {words(search.until.metric, numbers[place])}"
+
+    ends = f"{at(0)}, {at(len(search.steps) - 1)}"
+    if threshold.holds is None:
+        return f"{name}: {until} holds at neither end of {key} ({ends}): give a larger range"
+    if threshold.below is None:
+        if threshold.monotone:
+            return f"{name}: {until} holds at both ends of {key} ({ends}): begin with a smaller value"
+        turned = f"{search.until.metric} {'>=' if search.until.is_upper else '<='} {search.until.bound:g}"
+        return (
+            f"{name}: {until} holds at the smallest {key} and not at the largest ({ends}): more is not better here; to"
+            f" find where it ends: until: {turned}"
+        )
+    low, high = search.steps[threshold.below][0], search.steps[threshold.holds][0]
+    found = (
+        f"{high:g} is the smallest {key} with {until}"
+        if threshold.sure
+        else f"the smallest {key} with {until} is between {low:g} and {high:g}: more repetitions would be needed"
+    )
+    notes = [
+        f"{name}: {found} ({at(threshold.holds)}, {at(threshold.below)})",
+        "" if threshold.monotone else f"it is not monotone: at some larger {key} it does not hold",
+        "" if usd_per_day is None else f"{usd_per_day:.2f} USD a day",
+    ]
+    return "; ".join(filter(None, notes))
+
+
+def words(name: str, numbers: Numbers) -> str:
+    """Return `851 tuples/s (849 to 853; 3 runs)`; the interval of fewer than three runs is not known."""
+    values = [value for value in numbers if value is not None]
+    runs = f"{len(numbers)} run{'s' if len(numbers) > 1 else ''}"
+    if len(values) < len(numbers):
+        return f"{len(numbers) - len(values)} of {runs} failed or had no number"
+    digits = metric(name).digits + 1
+    text, effect = with_unit(number(fmean(values), digits), metric(name).value_unit), effects.own_number(values)
+    if effect is None:
+        return f"{text} ({runs})"
+    low, high = effect.interval()
+    return f"{text} ({number(low, digits)} to {number(high, digits)}; {runs})"
+
+
+def usd_per_day(experiment: Experiment, usd_per_hour: float | None) -> float | None:
+    """Return the price of the machines at the start for a day: those of the testbed's table, with the master, else
+    workers at a given price; None without one."""
+    if (pricing := pricing_of(experiment)) is not None:
+        return pricing.estimate(machine_requests(experiment, experiment.starting()), DAY_H).total_usd
+    return None if usd_per_hour is None else experiment.machines.before * usd_per_hour * DAY_H
