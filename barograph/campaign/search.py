@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from analysis import session
 from analysis.metrics.definitions import METRICS, metric
 from analysis.numerals import number, with_unit
 from analysis.pipeline import analyse_runs
@@ -23,6 +25,7 @@ from barograph.errors import ExperimentError, Say
 from barograph.machines.holdings import pricing_of
 from barograph.plan.experiment import Experiment
 from barograph.plan.search import Condition, Judgement, Numbers, Search, Threshold
+from barograph.plan.simulation import is_simulated
 from barograph.plan.sweep import Axis, Sweep
 from barograph.series.results import avro_jars
 from barograph.settings import spark_master
@@ -53,11 +56,17 @@ def judge(condition: Condition, most: int, numbers: Numbers) -> Judgement:
     return Judgement(condition.holds(fmean(values)), sure, sure or len(values) >= most)
 
 
-def measure_numbers(folder: SweepFolder, condition: Condition, say: Say) -> dict[str, list[float | None]]:
-    """Return the numbers of these points' runs by the point's id, of the last event that has the metric."""
+def measure_numbers(
+    folder: SweepFolder, condition: Condition, say: Say, spark: ExitStack
+) -> dict[str, list[float | None]]:
+    """Return the numbers of these points' runs by the point's id, of the last event that has the metric. `spark` keeps
+    the session for the next round; not where points run on machines, which may need the memory for hours."""
     paths, by_run = SeriesPaths(folder.root), dict[str, float | None]()
     if link_runs(folder):
-        analyse_runs(folder.root, spark_master(), jars=avro_jars(paths, say))
+        jars = avro_jars(paths, say)
+        if all(is_simulated(point.experiment) for point in folder.points):
+            spark.enter_context(session.shared_session(spark_master(), 0, session.jar_settings(jars)))
+        analyse_runs(folder.root, spark_master(), jars=jars)
         for row in sorted(sweep_record.measurements(paths), key=lambda row: event_order(row["event_id"])):
             if row["metric"] == condition.metric:  # a lower bound shows that it is at least that
                 is_open = row["censored"] and condition.is_upper

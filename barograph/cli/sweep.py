@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -88,8 +88,8 @@ def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:
         for point in points:
             check(point.experiment)
         folder = open_sweep(sweep, points, new=new)
-        with signals_as_interrupt(), hold.held(folder.root):
-            return SearchExecution(folder, sweep, sweep.search, jobs, console, new=new).carry_out()
+        with signals_as_interrupt(), hold.held(folder.root), ExitStack() as spark:
+            return SearchExecution(folder, sweep, sweep.search, jobs, console, new, spark).carry_out()
     say(f"{sweep.name}: {sweep.words()}, {runs} runs")
     with signals_as_interrupt(), simulation_pool(min(jobs, runs)) as pool:
         complaints: list[tuple[int, str, str]] = []
@@ -168,6 +168,11 @@ def _say_reports(folder: SweepFolder, path: Path, say: Say) -> None:
             say(f"{family}, all simulated: {report_of_sweeps(family)}")
 
 
+def _where(point: SweepPoint) -> str:
+    """Return a text such as `stela: machines.before = 4, seed = 1`."""
+    return f"{', '.join(each.name for each in point.experiment.variants)}: {values_words(point.values)}"
+
+
 @dataclass
 class SearchExecution:
     """The rounds of a search: what is not measured is carried out and analysed, until no value is left to measure."""
@@ -178,6 +183,7 @@ class SearchExecution:
     jobs: int
     console: Console
     new: bool
+    spark: ExitStack  # see `searches.measure_numbers`
 
     def carry_out(self) -> int:
         """Return the exit code: that of a bad request where no edge lies between the ends."""
@@ -198,14 +204,15 @@ class SearchExecution:
                 ]
                 points += of_round
                 if missing := [point for point in of_round if point.point_id not in numbers]:
-                    say(f"to measure: {'; '.join(values_words(point.values) for point in missing)}")
+                    say(f"to measure: {'; '.join(map(_where, missing))}")
                     if code := self._measure(missing):
                         return code
                     with limited("analyse"):
-                        numbers |= searches.measure_numbers(SweepFolder(self.folder.root, tuple(missing)), until, say)
+                        part = SweepFolder(self.folder.root, tuple(missing))
+                        numbers |= searches.measure_numbers(part, until, say, self.spark)
                     searches.update_search(SweepFolder(self.folder.root, tuple(points)), self.sweep, numbers)
                     for point in missing:
-                        say(f"{values_words(point.values)}: {searches.words(until.metric, numbers[point.point_id])}")
+                        say(f"{_where(point)}: {searches.words(until.metric, numbers[point.point_id])}")
                 answers = [numbers[point.point_id] for point in of_round]
         except StopIteration as end:
             rows = [searches.result_data(self.sweep, combinations[place], variant, result)
@@ -253,7 +260,7 @@ class SearchExecution:
                     raise KeyboardInterrupt
             except RunsFailed as error:
                 failures = (SimulationFailure(error.blame, message_of(error)),)
-                line_printer(self.console)(f"{values_words(point.values)}: {failures[0].words()}")
+                line_printer(self.console)(f"{_where(point)}: {failures[0].words()}")
         link = self.folder.of(point)
         link.parent.mkdir(exist_ok=True)
         link.unlink(missing_ok=True)

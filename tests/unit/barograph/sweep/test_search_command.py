@@ -1,0 +1,152 @@
+"""`barograph sweep` of a file with `search`: rounds, resumption, failures, and the result in words and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from analysis.claims.simulated_rows import DEMAND, read_sweep
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from barograph.campaign import search
+from barograph.campaign.sweep import SweepFolder, link_runs
+from barograph.cli import main, sweep
+from barograph.errors import RunsFailed
+from barograph.series.series import open_series
+from barograph.settings import results_root
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Write = Callable[..., Path]
+KEY = "topology.overrides.executors.centre"
+UNTIL = {"until": "throughput_after >= 380", "usd_per_hour": 0.065}
+REACHED = {1: 250.0, 2: 390.0, 3: 400.0, 4: 400.0}  # by executors
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Nothing is analysed: numbers are REACHED and a little of the seed. The values of each round."""
+    found: list[list[int]] = []
+
+    def numbers(folder: SweepFolder, *_: object) -> dict[str, list[float | None]]:
+        found.append([point.values[KEY] for point in folder.points])
+        assert link_runs(folder) == len(folder.points)
+        return {point.point_id: [REACHED[point.values[KEY]] + point.values["seed"]] for point in folder.points}
+
+    monkeypatch.setattr(search, "measure_numbers", numbers)
+    monkeypatch.setattr(sweep.sweep_report, "write_report", lambda folder, _: folder.report)
+    return found
+
+
+def searched(sweep_file: Write, ends: list[int], **keys: Any) -> str:
+    path = sweep_file({"seed": [1]}, search={KEY: ends, **UNTIL}, **keys)
+    path.write_text(path.read_text().partition("\nsweep:")[0])
+    return str(path)
+
+
+def document() -> tuple[Path, Any]:
+    (path,) = (results_root() / "small" / "swept").glob("sweep-*/sweep.json")
+    return path, read_json(path)
+
+
+def test_a_search_measures_ends_halves_and_the_edge_again_and_goes_on_where_it_was_cut_short(
+    sweep_file: Write, rounds: list[list[int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["sweep", searched(sweep_file, [1, 4]), "--variants", "even_rebalance"]
+    assert main(command) == 0
+    whole = [[1, 4], [2], [1, 2], [1, 2]]  # an interval needs three runs
+    said = capsys.readouterr().out
+    assert rounds == whole and f"to measure: even_rebalance: {KEY} = 2, seed = 1" in said
+    found = (
+        "2 is the smallest topology.overrides.executors.centre with throughput_after >= 380 (at 2 392.00 tuples/s"
+        " (389.52 to 394.48; 3 runs), at 1 252.00 tuples/s (249.52 to 254.48; 3 runs)); 3.12 USD a day"
+    )
+    assert found in said.replace("\u202f", " ").replace("\u00a0", " ")
+    path, data = document()
+    (result,) = data["search"]["results"]
+    assert (result["value"], result["below"], result["sure"], result["monotone"]) == (2, 1, True, True)
+    assert result["usd_per_day"] == pytest.approx(2 * 0.065 * 24) and result["measured"]["2"] == [391.0, 392.0, 393.0]
+
+    assert main(command) == 0 and rounds == whole, "nothing is measured again"
+    points = [row if place < 3 else {key: row[key] for key in row if key != "numbers"}
+              for place, row in enumerate(data["points"])]  # fmt: skip
+    write_json_atomic(path, {**data, "points": points[:4]})
+    (path.parent / "points" / points[3]["point_id"] / "point.json").unlink()  # as one that was cut short
+    capsys.readouterr()
+    assert main(command) == 0 and rounds[4:] == [[1, 2], [1, 2]]
+    assert document()[1] == data
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [([2, 4], "holds at both ends of"), ([1, 2], "")],
+)
+def test_a_condition_without_an_edge_ends_in_words_without_halves(
+    sweep_file: Write, rounds: list[list[int]], capsys: pytest.CaptureFixture[str], ends: list[int], words: str
+) -> None:
+    code = main(["sweep", searched(sweep_file, ends), "--variants", "even_rebalance"])
+    assert (code == 2) == bool(words) and words in capsys.readouterr().out
+    assert all(set(values) <= set(ends) for values in rounds)
+
+
+def test_what_cannot_be_searched_is_refused_before_anything_is_simulated(
+    sweep_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(searched(sweep_file, [1, 9]))
+    assert main(["sweep", str(path)]) == 2 and "executors" in capsys.readouterr().err
+    path.write_text(path.read_text().replace("throughput_after >=", "throughputs >="))
+    assert main(["sweep", str(path)]) == 2
+    assert "search.until has the metric 'throughputs'; allowed: " in capsys.readouterr().err
+    assert main(["run", str(path)]) == 2 and not list(results_root().rglob("sweep.json"))
+
+
+def test_on_machines_a_point_is_a_series_and_only_the_systems_own_failure_is_a_result(
+    sweep_file: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blames, opened = {1: "system_under_test", 2: "infrastructure"}, list[int]()
+
+    def prepare(experiment: Any, **_: Any) -> Any:
+        opened.append(experiment.topology.overrides["executors"]["centre"])
+        return open_series(experiment, new=True)
+
+    def carry_out(series: Any, *_: Any) -> int:
+        if (blame := blames.get(series.experiment.topology.overrides["executors"]["centre"])) is not None:
+            raise RunsFailed("it died", blame)
+        return 0
+
+    def numbers(folder: SweepFolder, *_: object) -> dict[str, list[float | None]]:
+        return {point.point_id: [None if point.values[KEY] == 1 else 400.0] for point in folder.points}
+
+    monkeypatch.setattr(sweep, "check", lambda _: None)
+    monkeypatch.setattr(sweep, "prepare_series", prepare)
+    monkeypatch.setattr(sweep, "carry_out", carry_out)
+    monkeypatch.setattr(search, "measure_numbers", numbers)
+    monkeypatch.setattr(sweep.sweep_report, "write_report", lambda folder, _: folder.report)
+    testbed = {"name": "local", "machine_type": "type_1", "scale": 0.3}
+    command = ["sweep", searched(sweep_file, [1, 4], testbed=testbed), "--variants", "even_rebalance"]
+    assert main(command) == 4 and opened == [1, 4, 2]
+    assert "infrastructure: it died" in capsys.readouterr().out
+    blames.pop(2)
+    assert main(command) == 0 and opened[3] == 2, "the point that lacks runs"
+    assert "1 run failed or had no number" in capsys.readouterr().out
+    path, data = document()
+    links = sorted((path.parent / "points").iterdir())
+    assert all(link.is_symlink() for link in links) and data["failures"][0]["blame"] == "system_under_test"
+
+
+@pytest.mark.spark
+def test_a_search_of_a_simulated_star_ends_in_a_page_and_a_number_for_claims(
+    spark: SparkSession, sweep_file: Write
+) -> None:
+    """An executor of the centre can do 124/s and 200/s are offered; each of two sinks gets every tuple."""
+    quiet = {"durations": {"warm_up_floor_s": 15, "warm_up_ceiling_s": 20, "after_floor_s": 90, "horizon_s": 90}}
+    assert main(["sweep", searched(sweep_file, [1, 3], **quiet), "--variants", "even_rebalance"]) == 0
+    folder = document()[0].parent
+    page = (folder / "report.html").read_text()
+    assert "2 is the smallest topology.overrides.executors.centre with throughput_after &gt;= 380" in page
+    assert "Throughput after.</b>" in page and "search" in page
+    runs = read_sweep(SeriesPaths(folder), ["throughput_after"])
+    assert [run.value for run in runs.of("even_rebalance", DEMAND, "e0")[()].values()] == [2]
