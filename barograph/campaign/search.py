@@ -20,6 +20,7 @@ from analysis.record.event_timeline import event_order
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.sweep_record import SWEEP_FILE
 from analysis.stats import effect as effects
+from analysis.stats.paired_differences import MINIMUM_BLOCKS
 from barograph.campaign.sweep import SweepFolder, link_runs
 from barograph.errors import ExperimentError, Say
 from barograph.machines.holdings import pricing_of
@@ -44,14 +45,15 @@ def require_metric(sweep: Sweep, condition: Condition) -> None:
 
 
 def judge(condition: Condition, most: int, numbers: Numbers) -> Judgement:
-    """Judge runs of one value. Where a run has no number the condition does not hold."""
+    """Judge runs of one value. Where a run has no number the condition does not hold. Repetitions may be looked at
+    several times: the level is divided by that number."""
     values = [value for value in numbers if value is not None]
     if len(values) < len(numbers):
         return Judgement(holds=False, sure=True, over=True)
     region = effects.Interval(*((-inf, condition.bound) if condition.is_upper else (condition.bound, inf)))
-    effect = effects.own_number(values)
+    effect, looks = effects.own_number(values), max(1, most - MINIMUM_BLOCKS + 1)
     sure = effect is not None and (
-        min(values) == max(values) or effects.judge(effect, region).place is not effects.Place.OPEN
+        min(values) == max(values) or min(effect.p_inside(region), effect.p_outside(region)) < effects.LEVEL / looks
     )
     return Judgement(condition.holds(fmean(values)), sure, sure or len(values) >= most)
 
