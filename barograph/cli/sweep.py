@@ -206,9 +206,7 @@ class SearchExecution:
                 if missing := [point for point in of_round if point.point_id not in numbers]:
                     say(f"to measure: {'; '.join(map(_where, missing))}")
                     if code := self._measure(missing):
-                        say(
-                            f"a point failed: {len(numbers)} are measured in {self.folder.root}; the same command goes on"
-                        )
+                        say(f"{len(numbers)} points are measured in {self.folder.root}; the same command goes on")
                         return code
                     with limited("analyse"):
                         part = SweepFolder(self.folder.root, tuple(missing))
