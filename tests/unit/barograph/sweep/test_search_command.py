@@ -11,6 +11,7 @@ import pytest
 from analysis.claims.simulated_rows import DEMAND, read_sweep
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.campaign import search
+from barograph.campaign import sweep as campaign_sweep
 from barograph.campaign.sweep import SweepFolder, link_runs
 from barograph.cli import main, sweep
 from barograph.errors import RunsFailed
@@ -37,7 +38,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
         return {point.point_id: [REACHED[point.values[KEY]] + point.values["seed"]] for point in folder.points}
 
     monkeypatch.setattr(search, "measure_numbers", numbers)
-    monkeypatch.setattr(sweep.sweep_report, "write_report", lambda folder, _: folder.report)
+    monkeypatch.setattr(campaign_sweep, "write_report", lambda folder, _: folder.report)
     return found
 
 
@@ -124,7 +125,7 @@ def test_on_machines_a_point_is_a_series_and_only_the_systems_own_failure_is_a_r
     monkeypatch.setattr(sweep, "prepare_series", prepare)
     monkeypatch.setattr(sweep, "carry_out", carry_out)
     monkeypatch.setattr(search, "measure_numbers", numbers)
-    monkeypatch.setattr(sweep.sweep_report, "write_report", lambda folder, _: folder.report)
+    monkeypatch.setattr(campaign_sweep, "write_report", lambda folder, _: folder.report)
     testbed = {"name": "local", "machine_type": "type_1", "scale": 0.3}
     command = ["sweep", searched(sweep_file, [1, 4], testbed=testbed), "--variants", "even_rebalance"]
     assert main(command) == 4 and opened == [1, 4, 2]
