@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from math import isnan
 from pathlib import Path
@@ -19,6 +20,7 @@ from analysis.report import sweep_page
 from analysis.report.figures import sweep_curves
 from analysis.report.figures.chart import Dot, LineMark, Mark, Whisker
 from analysis.report.figures.sweep_curves import SweepAxis, SweepData, SweepRun
+from analysis.report.page import Section, Sentence, Warnings
 from barograph.cli import main
 from barograph.settings import results_root
 
@@ -104,6 +106,20 @@ def test_of_several_fields_one_is_x_and_the_others_are_panels_or_lines() -> None
     assert sweep_curves.chart(several, "e1", "gain_percent") is None
     words = middles(made({"topology.name": ["star", "linear"]}, ("stela",)))
     assert [row["x"] for row in words] == ["star", "linear"]
+
+
+def test_of_a_search_its_result_comes_first_and_its_field_is_x_with_its_metric() -> None:
+    axes: dict[str, list[object]] = {"topology.parameters.rate_per_s": [1, 2, 3], "machines.before": [4, 8]}
+    data = made(axes, ("stela",), "attempts")
+    search = {"key": "machines.before", "metric": "attempts", "until": "attempts <= 2",
+              "results": [{"sentence": "stela: 8 is the smallest"}]}  # fmt: skip
+    assert sweep_curves.layout(data).x == 0 and not data.metrics("e1")
+    searched = replace(data, search=search)
+    assert sweep_curves.layout(searched).x == 1 and searched.metrics("e1") == ("attempts",)
+    content = sweep_page.content(searched, "", "at the sinks")
+    assert content.title == "a/b, search" and "6 points: a search until attempts <= 2" in content.meta
+    assert content.blocks[0] == Section("In short", [Sentence("stela: 8 is the smallest"), Warnings([])])
+    assert "simulated" not in content.meta and next(sweep_page.run_rows(searched))["attempts"] == 0.0
 
 
 def test_runs_of_a_model_have_a_range_and_no_interval() -> None:
