@@ -184,6 +184,14 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "list_size": (1, 10_000),
     "list_s": (1, 86_400),
     "ring_points": (1, 10_000),
+    "users": (1, 1_000_000_000),
+    "user_ratio": (0.001, 0.5),
+    "movies": (2, 9_999_999),
+    "movie_ratio": (0.001, 0.5),
+    "fan_share": (0, 1),
+    "ratings_per_day": (1, 1_000_000_000),
+    "join_days": (1, 10_000),
+    "history_size": (1, 100_000),
 }
 _AT_MOST = {"fan_out_stage": "stages"}
 _OVERRIDES = ("workers", "tasks", "executors", "config")

@@ -92,6 +92,7 @@ SOURCE_CHARACTERS = float(
 )
 AGGREGATE_CHARACTERS = 8.0  # that AggregateBolt appends
 HASHTAG_CHARACTERS = 8.0  # that TweetSpout appends, after a space
+MOVIE_CHARACTERS, SIMILAR_CHARACTERS = 8.0, 16.0  # of a movie's name, and of an entry in its list
 
 # Of a Line as Storm 2 and Kryo write it, in bytes beside the text: the message's head (task, stream and an empty
 # message id, one each), how many values (1), and of each value its class (1) and the number itself.
@@ -234,7 +235,7 @@ RECORD_BYTES: Mapping[str, float] = {
 KNOWN = (
     *("SourceSpout", "PassBolt", "SinkBolt", "TransformBolt", "FilterBolt", "AggregateBolt", "SplitBolt", "JoinBolt"),
     *("KeySpout", "RelayBolt", "CounterSpout", "CounterBolt", "EndBolt", *RECORD_BYTES),
-    *("TweetSpout", "ExtractBolt", "TopNBolt"),
+    *("TweetSpout", "ExtractBolt", "TopNBolt", "RatingSpout", "HistoryBolt", "SimilarBolt"),
 )
 
 
@@ -276,6 +277,13 @@ def component_work(shape: catalogue.ComponentSpec, arguments: Sequence[Any]) -> 
             own = _cost(cost_model, ms_per_character) | {"keeps": 0.0, "appends": HASHTAG_CHARACTERS}
         case "TopNBolt", [cost_model, ms_per_character, int(), int()]:
             own = _cost(cost_model, ms_per_character)
+        case "RatingSpout", [rate_per_s, _, bool(unthrottled), on_restart, *_]:
+            own = _paced(rate_per_s, unthrottled, on_restart) | {"keeps": 0.0, "appends": MOVIE_CHARACTERS}
+        case "HistoryBolt", [cost_model, ms_per_character, int(size)]:
+            own = _cost(cost_model, ms_per_character) | {"keeps": 0.0, "appends": MOVIE_CHARACTERS}
+            own["passes"] = 2.0 * size
+        case "SimilarBolt", [cost_model, ms_per_character, int(size)]:
+            own = _cost(cost_model, ms_per_character) | {"keeps": 0.0, "appends": SIMILAR_CHARACTERS * size}
         case "opengov.QuoteSpout" | "opengov.ContractSpout", [rate_per_s, _, bool(unthrottled), on_restart, *_]:
             own = _paced(rate_per_s, unthrottled, on_restart) | {"tuple_bytes": RECORD_BYTES[name]}
         case str(), _ if name in RECORD_BYTES:
@@ -338,6 +346,10 @@ def components_of(document: Mapping[str, Any], shape: catalogue.TopologySpec) ->
     vertices = {vertex["id"]: vertex for vertex in (*document["spouts"], *document["bolts"])}
     passing = {f"{public_records.PACKAGE}.{name}": share for name, share in public_records.passing(document).items()}
     found = [component_work(each, vertices[each.name].get("constructorArgs", ())) for each in shape.components]
+    spouts = [vertex for vertex in document["spouts"] if vertex["className"] == f"{PACKAGE}.RatingSpout"]
+    for each, work in zip(shape.components, found, strict=True):
+        if each.class_name == f"{PACKAGE}.HistoryBolt":  # only a fan's rating makes pairs
+            passing[each.class_name] = work.passes * max((spout["constructorArgs"][8] for spout in spouts), default=1.0)
     return tuple(
         replace(work, passes=passing.get(each.class_name, work.passes))
         for each, work in zip(shape.components, found, strict=True)

@@ -153,7 +153,7 @@ def _flow(component: ComponentCapacity, executors: Integers, streams: Sequence[_
     zeros = np.zeros(len(executors))
     if component.kind == "spout":
         offered = zeros + component.offered_per_s
-        return _Flow(offered, offered, offered, zeros + SOURCE_CHARACTERS + component.appends)
+        return _Flow(offered, offered, offered, zeros + SOURCE_CHARACTERS * component.keeps + component.appends)
     arrivals = sum((stream.sent for stream in streams), zeros)
     total = sum((stream.sent * stream.characters for stream in streams), zeros)
     characters = np.divide(total, arrivals, out=zeros.copy(), where=arrivals > 0.0)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from math import comb
+from math import comb, inf, isinf
 from random import Random
 from statistics import fmean
 from typing import Literal
 
 from analysis.claims.rows import DIFFERS, NOT_RUN, REPRODUCED, LedgerRow, percent_over
 from analysis.claims.statements import Claim
+from analysis.recommendation import daily_cost_usd
 from scheduler_plugins.model import (
     Component,
     Edge,
@@ -245,6 +246,21 @@ def keys_moved_percent(rule: Rule, change: Literal[-1, 1]) -> float:
     return fmean(shares)
 
 
+# --- cost of batches -------------------------------------------------------------------------------------------------
+
+BATCH_MIN, INTERVALS_H = (56.0, 177.0, 407.0), (24.0, 3.0, 1.0)  # DT tables 2 and 3
+
+
+def daily_cost_cents(minutes: float, every_h: float, machines: int, usd_per_hour: float) -> float:
+    cost = daily_cost_usd(60 * minutes, every_h, machines, usd_per_hour)
+    return inf if cost is None else 100.0 * cost
+
+
+def intervals_too_short() -> float:
+    """Return how many of table 3's batches take longer than their interval."""
+    return sum(isinf(daily_cost_cents(minutes, every_h, 11, 0.08)) for minutes in BATCH_MIN for every_h in INTERVALS_H)
+
+
 COMPUTATIONS: dict[str, Callable[[], float]] = {
     **{f"etp_of_operator_{operator}": partial(etp_percent, operator) for operator in ("1", "3", "4", "6")},
     "etp_order_misplaced": order_mismatches,
@@ -261,6 +277,9 @@ COMPUTATIONS: dict[str, Callable[[], float]] = {
     "keys_moved_by_ring_percent_on_join": partial(keys_moved_percent, "ring", 1),
     "keys_moved_by_ring_percent_on_leave": partial(keys_moved_percent, "ring", -1),
     "keys_moved_by_mod_percent_on_join": partial(keys_moved_percent, "mod", 1),
+    "daily_cost_of_three_days_cents": partial(daily_cost_cents, BATCH_MIN[1], 3.0, 11, 0.08),
+    "batch_intervals_too_short": intervals_too_short,
+    "daily_cost_of_23_machines_cents": partial(daily_cost_cents, 24 * 60.0, 24.0, 23, 0.065),  # a stream runs all day
     "utility_percent_at_the_level": partial(
         utility_percent, ServiceLevel(latency_ms=100.0, max_utility=10.0), 100.0, None
     ),

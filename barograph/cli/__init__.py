@@ -39,6 +39,10 @@ COMMANDS = {
     "calibrate": ("barograph.cli.calibrate", "fit the simulator's costs to real series, and judge them on others"),
     "reap": ("barograph.cli.reap", "release machines that dead runs have left"),
     "replay": ("barograph.cli.replay", "ask a policy again, with the observations of a recorded run"),
+    "batch": (
+        "barograph.cli.batch",
+        "recommend movies as a batch of growing days, and say what that costs a day",
+    ),
     "partition": ("barograph.cli.partition", "cut a communication graph into parts by each method, and compare them"),
 }
 EPILOG = """exit codes: 0 done, 1 a bug of Barograph (a file has its traceback), 2 wrong configuration, 3 no capacity,

@@ -455,7 +455,7 @@ def test_every_estimated_claim_has_a_resolution_with_a_reason() -> None:
 def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> None:
     rows = {row.claim.name: row for row in judge_all(load_claims(), SeriesConditions({}))}
     exact = [row for row in rows.values() if row.claim.kind is ClaimKind.EXACT]
-    assert {row.claim.id for row in exact} == {"S01", "S02", "S14", "M13", "H01", "H02", "D09"}
+    assert {row.claim.id for row in exact} == {"S01", "S02", "S14", "M13", "H01", "H02", "D09", "D10", "D12"}
     assert all(row.verdict == "reproduced" for row in exact)
     assert rows["S14"].measured == pytest.approx(100 * 15 / 70)
     assert rows["S01/op 3"].measured == pytest.approx(100 * 2000 / 4500)
