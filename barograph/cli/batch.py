@@ -164,7 +164,7 @@ def batch_runs(
                 f"{wrong} ratings are out of range, such as {one}; allowed: users and movies from 1 on, ratings from 1"
                 " to 5, a date; mend or remove those lines"
             )
-        sizes: list[int | None] = [None] if options.ratings else sorted(set(days))
+        sizes: Sequence[int | None] = sorted(set(days)) if options.ratings is None else [None]
         random = Random(recommendation.law.seed)
         plan = [(repetition, size) for repetition in range(1, options.repetitions + 1)
                 for size in random.sample(sizes, len(sizes))]  # fmt: skip
@@ -233,11 +233,10 @@ def show(
         say(line)
     first, *others = (days or 0 for days in by_size)
     for days in others:
-        sides = [[run.elapsed_s for run in by_size[each]] for each in (days, first)]
-        estimate, grown = effect.paired_ratio(*sides), 100 * (days / first - 1)
+        more, fewer = ([run.elapsed_s for run in by_size[each]] for each in (days, first))
+        estimate, grown = effect.paired_ratio(more, fewer), effect.geometric_ratio(more, fewer)
         ends = "" if estimate is None else " [{}, {}]".format(*map(signed_percent, estimate.interval()))
-        stated = (
-            f"; DT: {STATED_MIN[first]:g} to {STATED_MIN[days]:g} min" if {first, days} <= STATED_MIN.keys() else ""
-        )
-        say(f"{days_words(days)} over {days_words(first)}: {signed_percent(effect.geometric_ratio(*sides))} %{ends} of"
-            f" time, {signed_percent(grown)} % of ratings{stated}")  # fmt: skip
+        of_dt = [f"{STATED_MIN[each]:g}" for each in (first, days) if each in STATED_MIN]
+        stated = f"; DT: {' to '.join(of_dt)} min" if len(of_dt) > 1 else ""
+        say(f"{days_words(days)} over {days_words(first)}: {signed_percent(grown)} %{ends} of time,"
+            f" {signed_percent(100 * (days / first - 1))} % of ratings{stated}")  # fmt: skip
