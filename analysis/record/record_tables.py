@@ -67,6 +67,8 @@ TOPOLOGY_NAME = Column("topology", "string", "",
 TASK = Column("task", "int", "", "number of the task in its topology")
 FIRST_TASK = Column("first_task", "int", "", "first task of its executor")
 LAST_TASK = Column("last_task", "int", "", "last task of its executor")
+DROPPED = Column("dropped", "bigint", "tuples", "taken from the queue and dropped, because more waited than its limit",
+                 "the queue has no limit")
 FROM = Column("from", "int", "", "task that sent")
 TO = Column("to", "int", "", "task that was sent to")
 COMPONENT = Column("component", "string", "", "name of the component")
@@ -214,6 +216,7 @@ RECORD_TABLES = (
                "time that its executor waited in the interval because a queue after it was full; tasks of one executor "
                "show an even share each; such time is in no `execute_ms`",
                "the topology has a wait strategy that is not ours"),
+        DROPPED,
     ), "tasks"),
     Table("stream_samples",
           "one row a task, stream and second",
@@ -229,6 +232,7 @@ RECORD_TABLES = (
         STREAM,
         Column("executed", "bigint", "tuples", "tuples of that source executed in the interval", "not measured"),
         Column("execute_ms", "double", "ms", "time in `execute`, summed over them", "not measured"),
+        DROPPED,
     ), "sources"),
     Table("sink_samples",
           "latency at a sink, one row a task, source machine and second in which tuples came; from when a tuple should "

@@ -15,7 +15,7 @@ import fastavro
 
 from analysis.record.schemas import GROUPS, TABLES, group_fields
 
-VERSION = 2
+VERSION = 3
 SUFFIX = ".avro"
 MAGIC = b"Obj\x01"
 # Between blocks. Every file has the same, made of characters: Spark splits files at it as it does at line ends.

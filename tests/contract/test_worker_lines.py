@@ -32,7 +32,7 @@ def test_a_reader_of_avro_finds_what_was_posted() -> None:
         for record in records
         if isinstance(record, dict)
     ]
-    assert found == [line | {"v": 2} for line in POSTED]
+    assert found == [line | {"v": 3} for line in POSTED]
     assert found == list(worker_files.read(FOLDER / "written.avro"))
 
 

@@ -31,9 +31,16 @@ public abstract class TupleBolt extends BaseRichBolt {
         begin(context);
     }
 
-    /** Times itself, because Storm measures in whole milliseconds. */
+    /**
+     * Times itself, because Storm measures in whole milliseconds. A tuple that a limit on the queue drops is acked, not failed: a spout
+     * would emit it again, into the overload that it was dropped for.
+     */
     @Override
     public final void execute(Tuple tuple) {
+        if (counters != null && counters.drops(tuple)) {
+            collector.ack(tuple);
+            return;
+        }
         long start = System.nanoTime();
         handle(tuple);
         collector.ack(tuple);

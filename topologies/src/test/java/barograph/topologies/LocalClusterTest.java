@@ -220,6 +220,31 @@ class LocalClusterTest {
         assertTrue(backpressureMs(steady, "bolt") < 100 && backpressureMs(steady, "sink") < 100, "nobody is behind them");
     }
 
+    /** As above, but with a limit: nobody waits, the bolt works all the time, and what it cannot do is dropped. */
+    @Test
+    void aSlowBoltWithAQueueLimitDropsTheRest() throws Exception {
+        int limit = 40;
+        TopologyBuilder builder = new TopologyBuilder();
+        builder.setSpout("spout", new SourceSpout(RATE, 1, false, "catch_up"), 1).setNumTasks(2);
+        builder.setBolt("bolt", new PassBolt("sleep", 4000 / RATE / MEAN_CHARACTERS), 1).setNumTasks(2).shuffleGrouping("spout");
+        builder.setBolt("sink", new SinkBolt("none", 0), 1).shuffleGrouping("bolt");
+        Map<String, Object> conf = new HashMap<>(TIMED_WAIT);
+        conf.put("barograph.queue.limit", limit);
+        conf.put(Config.STORM_LOCAL_MODE_ZMQ, true);
+        run(builder, RATE, 8, conf);
+        List<JsonNode> steady = steady(lines());
+        double seconds = steady.size() / 2.0;
+        double executed = sum(steady, "tasks", "executed", "bolt");
+        double dropped = sum(steady, "tasks", "dropped", "bolt");
+        assertEquals(sum(steady, "tasks", "emitted", "spout"), executed + dropped, RATE * SLACK_S);
+        assertTrue(executed > 0.7 * RATE / 4 * seconds && executed < 1.2 * RATE / 4 * seconds, executed + " executed in " + seconds + " s");
+        assertEquals(dropped, sum(steady, "sources", "dropped", null), "the sink drops nothing");
+        assertEquals(executed, sum(steady, "tasks", "executed", "sink"), RATE * SLACK_S);
+        double queue = medianOfSeconds(steady, second -> sum(second, "tasks", "queue", "bolt"));
+        assertTrue(queue > limit - 10 && queue < limit + 10, queue + " wait");
+        assertTrue(backpressureMs(steady, "spout") < 100, "nobody waits for room");
+    }
+
     /** A value of each task of each line. */
     private static Stream<JsonNode> backpressure(List<JsonNode> lines) {
         return lines.stream().flatMap(line -> {

@@ -34,6 +34,7 @@ public final class MeasuringHook extends BaseTaskHook {
         } else {
             boolean withTraffic = ObjectReader.getBoolean(conf.get(Settings.TRAFFIC), false);
             counters = TaskCounters.of(context, StormCommon.hasAckers(conf), withTraffic, isWaitTimed);
+            counters.queueLimit(ObjectReader.getInt(conf.get(Settings.QUEUE_LIMIT), 0));
         }
         context.registerGauge(TaskCounters.GAUGE, counters);
     }

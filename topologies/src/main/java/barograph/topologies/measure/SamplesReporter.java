@@ -4,6 +4,7 @@ import com.codahale.metrics.Gauge;
 import com.codahale.metrics.MetricRegistry;
 import com.codahale.metrics.MetricRegistryListener;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.IntFunction;
 import org.apache.storm.metrics2.MetricRegistryProvider;
 import org.apache.storm.metrics2.StormMetricRegistry;
@@ -23,6 +24,8 @@ public final class SamplesReporter implements StormReporter {
     private static final String OVERFLOW = "receive-queue-overflow";
 
     private final Thread atShutdown = new Thread(this::lastSecond, "barograph-last-second");
+    /** By task: Storm looks for them among all of its gauges, and a bolt with a limit asks before each tuple. */
+    private final Map<Integer, QueueGauges> gauges = new ConcurrentHashMap<>();
     private WorkerSampler sampler;
 
     @Override
@@ -69,18 +72,24 @@ public final class SamplesReporter implements StormReporter {
     }
 
     /** Tuples that wait for the task's executor: in its queue, and behind it if the queue was full. Null if Storm does not say. */
-    private static Integer queueLength(MetricRegistryProvider provider, int task) {
+    private Integer queueLength(MetricRegistryProvider provider, int task) {
         if (!(provider instanceof StormMetricRegistry registry)) {
             return null;
         }
-        var gauges = registry.getTaskGauges(task);
-        Integer waiting = number(gauges.get(WAITING));
-        Integer overflow = number(gauges.get(OVERFLOW));
+        QueueGauges queue = gauges.computeIfAbsent(task, number -> {
+            var named = registry.getTaskGauges(number);
+            return new QueueGauges(named.get(WAITING), named.get(OVERFLOW));
+        });
+        Integer waiting = number(queue.population);
+        Integer overflow = number(queue.overflow);
         return waiting == null ? null : Integer.valueOf(waiting + (overflow == null ? 0 : overflow));
     }
 
     private static Integer number(Gauge<?> gauge) {
         return gauge != null && gauge.getValue() instanceof Number number ? number.intValue() : null;
+    }
+
+    private record QueueGauges(Gauge<?> population, Gauge<?> overflow) {
     }
 
     /** Hands the counters of each task to the sampler when the task's hook registers them. */

@@ -13,6 +13,7 @@ import org.apache.storm.utils.ObjectReader;
 public record Settings(
         String machine, String topology, Path directory, URI samplesUri, Path tokenFile, Path certificate, Duration window) {
     static final String TRAFFIC = "barograph.traffic";
+    static final String QUEUE_LIMIT = "barograph.queue.limit";
     static final String DIRECTORY = "barograph.samples.dir";
     static final String SERVICE_URL = "barograph.service.url";
     static final String TOKEN_FILE = "barograph.token.file";

@@ -18,6 +18,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Supplier;
 import org.apache.storm.daemon.Acker;
 import org.apache.storm.generated.GlobalStreamId;
 import org.apache.storm.hooks.ITaskHook;
@@ -64,6 +65,7 @@ public final class TaskCounters implements Gauge<Integer> {
         final AtomicLong timed = new AtomicLong();
         final AtomicLong notTimed = new AtomicLong();
         final AtomicLong executeNanos = new AtomicLong();
+        final AtomicLong dropped = new AtomicLong();
 
         Source(String component, String stream, boolean hasDueTime, boolean hasSourceMachine) {
             this.component = component;
@@ -106,6 +108,11 @@ public final class TaskCounters implements Gauge<Integer> {
     private volatile EmissionRecords emissionRecords;
     /** The executor's, from its first tuple on: nobody else executes, and a spout emits on no other. */
     private volatile Thread thread;
+    /** Tuples that wait for the executor; null where nobody knows. */
+    private volatile Supplier<Integer> waiting = () -> null;
+    /** Tuples that may wait for the executor; 0: any number. */
+    private int queueLimit;
+    private boolean isDropped;
     /** That thread's wait under back-pressure; nobody waits before a first tuple. */
     private volatile AtomicLong waitedNanos;
     private boolean isCountedByComponent;
@@ -168,6 +175,38 @@ public final class TaskCounters implements Gauge<Integer> {
 
     static boolean isSystem(String name) {
         return SYSTEM_PREFIXES.stream().anyMatch(name::startsWith);
+    }
+
+    /** Before the first tuple. */
+    void queueLimit(int tuples) {
+        queueLimit = tuples;
+    }
+
+    boolean hasQueueLimit() {
+        return queueLimit > 0 && !isSpout;
+    }
+
+    void waiting(Supplier<Integer> tuples) {
+        waiting = tuples;
+    }
+
+    /**
+     * Whether a bolt is to drop the tuple that it takes, because more wait behind it than may: the oldest goes. It is counted then, and
+     * what Storm tells the hook of it is not. Storm's own tuples, such as ticks, are never dropped.
+     */
+    public boolean drops(Tuple tuple) {
+        isDropped = false;
+        Integer behind = queueLimit > 0 ? waiting.get() : null;
+        if (behind == null || behind <= queueLimit) {
+            return false;
+        }
+        Source source = source(tuple.getSourceComponent(), tuple.getSourceStreamId());
+        if (source == null) {
+            return false;
+        }
+        source.dropped.getAndIncrement();
+        isDropped = true;
+        return true;
     }
 
     /** A component of ours says how long it took, just before Storm calls the hook on the same thread. */
@@ -295,6 +334,9 @@ public final class TaskCounters implements Gauge<Integer> {
 
     /** Storm's latency is in whole ms, and null or negative for a tuple that was not sampled. */
     void executed(Tuple tuple, Long stormMs) {
+        if (isDropped) {
+            return;
+        }
         int fields = latencies == null ? 0 : tuple.size();
         Object due = fields > 0 ? tuple.getValue(fields - 1) : null;
         Object machine = fields > 1 ? tuple.getValue(fields - 2) : null;
@@ -334,7 +376,7 @@ public final class TaskCounters implements Gauge<Integer> {
     }
 
     void processed(Tuple tuple, Long stormMs) {
-        if (stormMs != null && stormMs > 0 && source(tuple.getSourceComponent(), tuple.getSourceStreamId()) != null) {
+        if (!isDropped && stormMs != null && stormMs > 0 && source(tuple.getSourceComponent(), tuple.getSourceStreamId()) != null) {
             processMs.getAndAdd(stormMs);
         }
     }

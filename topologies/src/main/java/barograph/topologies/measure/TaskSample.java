@@ -19,6 +19,7 @@ record TaskSample(
     Integer queue,
     Double cpuMs,
     Double backpressureMs,
+    Long dropped,
     Emissions emissions,
     List<GapSample> gaps,
     List<StreamSample> streams,
@@ -42,7 +43,7 @@ record TaskSample(
     record StreamSample(int task, String stream, long emitted) {
     }
 
-    record SourceSample(int task, String component, String stream, long executed, Double executeMs) {
+    record SourceSample(int task, String component, String stream, long executed, Double executeMs, Long dropped) {
     }
 
     /** {@code sourceMachine} is null where the tuples do not say it. */
@@ -60,7 +61,7 @@ record TaskSample(
         }
         List<SourceSample> sources = new ArrayList<>(counters.sources.length);
         for (TaskCounters.Source source : counters.sources) {
-            sources.add(take(counters.task, source));
+            sources.add(take(counters, source));
         }
         long emitted = streams.stream().mapToLong(StreamSample::emitted).sum();
         EmissionSchedule schedule = counters.schedule; // once: it may begin meanwhile, and what it resumes comes with it
@@ -78,6 +79,7 @@ record TaskSample(
             queue,
             cpuMs,
             backpressureMs,
+            counters.hasQueueLimit() ? sources.stream().mapToLong(SourceSample::dropped).sum() : null,
             emissions(counters, schedule, emitted, start, toNanos),
             gaps(counters.task, start),
             streams,
@@ -90,12 +92,13 @@ record TaskSample(
      * Where Storm timed only a sample of the tuples, the sum is scaled up to all of them. A tuple's time may be taken an interval
      * before the tuple is counted, never without being taken at all.
      */
-    private static SourceSample take(int task, TaskCounters.Source source) {
+    private static SourceSample take(TaskCounters counters, TaskCounters.Source source) {
         long timed = source.timed.getAndSet(0);
         long notTimed = source.notTimed.getAndSet(0);
         long executed = timed + notTimed;
         double timedMs = source.executeNanos.getAndSet(0) / NANOS_PER_MS;
-        return new SourceSample(task, source.component, source.stream, executed, ofAll(timedMs, timed, executed));
+        Long dropped = counters.hasQueueLimit() ? source.dropped.getAndSet(0) : null;
+        return new SourceSample(counters.task, source.component, source.stream, executed, ofAll(timedMs, timed, executed), dropped);
     }
 
     private static Double ofAll(double timedMs, long timed, long executed) {

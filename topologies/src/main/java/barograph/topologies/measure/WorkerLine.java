@@ -11,8 +11,8 @@ import java.util.stream.Stream;
  * seconds, {@code lengthS} how long it was.
  */
 record WorkerLine(WorkerLine.Worker worker, long sequence, double endS, double lengthS, List<TaskSample> samples) {
-    private static final int JSON_VERSION = 1;
-    private static final int AVRO_VERSION = 2;
+    private static final int JSON_VERSION = 2;
+    private static final int AVRO_VERSION = 3;
 
     // In the order of the schema, worker_line.avsc.
     private static final List<Group<?>> GROUPS = List.of(
@@ -26,7 +26,8 @@ record WorkerLine(WorkerLine.Worker worker, long sequence, double endS, double l
             optional("process_ms", TaskSample::processMs),
             optional("queue", TaskSample::queue),
             optional("cpu_ms", TaskSample::cpuMs),
-            optional("backpressure_ms", TaskSample::backpressureMs))),
+            optional("backpressure_ms", TaskSample::backpressureMs),
+            optional("dropped", TaskSample::dropped))),
         new Group<TaskSample.StreamSample>("streams", sample -> sample.streams().stream(), List.of(
             known("task", TaskSample.StreamSample::task),
             known("stream", TaskSample.StreamSample::stream),
@@ -36,7 +37,8 @@ record WorkerLine(WorkerLine.Worker worker, long sequence, double endS, double l
             known("component", TaskSample.SourceSample::component),
             known("stream", TaskSample.SourceSample::stream),
             known("executed", TaskSample.SourceSample::executed),
-            optional("execute_ms", TaskSample.SourceSample::executeMs))),
+            optional("execute_ms", TaskSample.SourceSample::executeMs),
+            optional("dropped", TaskSample.SourceSample::dropped))),
         new Group<TaskSample.SinkSample>("sinks", sample -> sample.sinks().stream(), List.of(
             known("task", TaskSample.SinkSample::task),
             known("n", row -> row.latency().n()),

@@ -49,6 +49,7 @@ final class WorkerSampler implements Closeable {
 
     void add(TaskCounters counters) {
         tasks.add(counters);
+        counters.waiting(() -> queueLength.apply(counters.task));
         synchronized (tasks) {
             counters.inputRate(inputRateFactor);
             if (rates != null) {

@@ -18,14 +18,14 @@ class WorkerLineTest {
     Path directory;
 
     private static TaskSample task(int task, String component, Double executeMs, Integer queue, List<TaskSample.SinkSample> sinks) {
-        return new TaskSample(task, component, false, 110, 220, 112, executeMs, null, queue, null, null, null, List.of(),
+        return new TaskSample(task, component, false, 110, 220, 112, executeMs, null, queue, null, null, 20L, null, List.of(),
             List.of(new TaskSample.StreamSample(task, "default", 110)),
-            List.of(new TaskSample.SourceSample(task, "spout_1", "default", 100, executeMs), new TaskSample.SourceSample(task, "spøut", "s", 12, null)),
+            List.of(new TaskSample.SourceSample(task, "spout_1", "default", 100, executeMs, 20L), new TaskSample.SourceSample(task, "spøut", "s", 12, null, 0L)),
             sinks, List.of(new TaskSample.TrafficSample(task, 9, 55)));
     }
 
     private static TaskSample spout(int task, TaskSample.Emissions emissions, List<TaskSample.GapSample> gaps) {
-        return new TaskSample(task, "spout_1", true, 100, 100, 0, 0.0, 0.0, 0, 12.34567, 3.25, emissions, gaps, List.of(), List.of(), List.of(), List.of());
+        return new TaskSample(task, "spout_1", true, 100, 100, 0, 0.0, 0.0, 0, 12.34567, 3.25, null, emissions, gaps, List.of(), List.of(), List.of(), List.of());
     }
 
     private static List<WorkerLine> lines() {

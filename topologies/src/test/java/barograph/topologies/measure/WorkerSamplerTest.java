@@ -15,6 +15,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.net.httpserver.HttpServer;
 import java.lang.management.ManagementFactory;
+import java.lang.reflect.Proxy;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
@@ -30,9 +31,11 @@ import java.util.Map;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.storm.Config;
 import org.apache.storm.policy.IWaitStrategy.WaitSituation;
+import org.apache.storm.tuple.Tuple;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -98,6 +101,48 @@ class WorkerSamplerTest {
             line.path(group).forEach(column -> lengths.add(column.size()));
             assertTrue(lengths.stream().distinct().count() <= 1, group + " of " + line);
         }
+    }
+
+    private static Tuple tuple(String component, String stream) {
+        return (Tuple) Proxy.newProxyInstance(Tuple.class.getClassLoader(), new Class<?>[] {Tuple.class}, (proxy, method, arguments) ->
+            switch (method.getName()) {
+                case "getSourceComponent" -> component;
+                case "getSourceStreamId" -> stream;
+                default -> throw new UnsupportedOperationException(method.getName());
+            });
+    }
+
+    /** As Storm does: the bolt executes, and acks there; then the hook hears of it. */
+    private static boolean take(TaskCounters bolt, Tuple tuple) {
+        boolean isDropped = bolt.drops(tuple);
+        bolt.processed(tuple, 5L);
+        bolt.executed(tuple, 5L);
+        return isDropped;
+    }
+
+    @Test
+    void whatMoreThanTheLimitWaitBehindIsDroppedAndCountedApart() throws Exception {
+        AtomicInteger waiting = new AtomicInteger(4);
+        WorkerSampler sampler = new WorkerSampler(settings(null), task -> waiting.get());
+        TaskCounters limited = bolt(3, false, true, new CopyOnWriteArrayList<>());
+        TaskCounters unlimited = bolt(4, false);
+        limited.queueLimit(3);
+        List.of(limited, unlimited).forEach(sampler::add);
+        Tuple line = tuple("spout", "default");
+        assertTrue(take(limited, line));
+        assertTrue(take(limited, line));
+        assertFalse(take(limited, tuple("__system", "__tick")), "a tick of Storm's");
+        assertFalse(take(unlimited, line));
+        waiting.set(3);
+        assertFalse(take(limited, line));
+        sampler.sample();
+        sampler.sample();
+        assertEquals("[1,1]", lines().get(0).at("/tasks/executed").toString());
+        assertEquals("[5.0,5.0]", lines().get(0).at("/tasks/execute_ms").toString());
+        assertEquals("[5.0,null]", lines().get(0).at("/tasks/process_ms").toString());
+        assertEquals("[2,null]", lines().get(0).at("/tasks/dropped").toString());
+        assertEquals("[2,null]", lines().get(0).at("/sources/dropped").toString());
+        assertEquals("[0,null]", lines().get(1).at("/tasks/dropped").toString());
     }
 
     @Test
