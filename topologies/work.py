@@ -30,6 +30,7 @@ ACKERS = catalogue.ACKERS
 PENDING = "topology.max.spout.pending"
 TIMEOUT = "topology.message.timeout.secs"
 TRAFFIC = "barograph.traffic"
+QUEUE_LIMIT = "barograph.queue.limit"  # tuples that may wait for an executor of a bolt; of more the oldest are dropped
 # Of Storm 2.8's defaults.yaml: how often WaitStrategyProgressive parks, and how long it sleeps then (ms).
 DEFAULT_WAITS = {"spout": (0, 1.0), "bolt": (1000, 1.0)}
 PARKS, SLEEP_MS = "level2.count", "level3.sleep.millis"
@@ -61,6 +62,7 @@ ALLOWED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     TIMEOUT: ("a whole number of 1 or more", partial(_is_whole, least=1)),
     **dict.fromkeys(WAITS, ("a whole number of 0 or more", partial(_is_whole, least=0))),
     TRAFFIC: ("true or false", lambda value: isinstance(value, bool)),
+    QUEUE_LIMIT: ("a whole number of 1 or more", partial(_is_whole, least=1)),
 }
 
 
@@ -78,6 +80,24 @@ def setting_errors(config: object) -> Iterator[str]:
             yield f"overrides.config: {key} is {shown}; allowed: {words}; change it, or leave it out"
         elif key == catalogue.PARAMETERS:
             yield f"overrides.config: {key} is no setting of Storm; give topology.parameters"
+
+
+def queue_limit_errors(flux: str) -> Iterator[str]:
+    """Yield, of rendered Flux YAML, why a limit on queues could not be kept: a queue that is too short for it, so that
+    Storm's back-pressure would act first, and bolts that drop nothing."""
+    document = yaml.safe_load(flux)
+    if (limit := document["config"].get(QUEUE_LIMIT)) is None:
+        return
+    where, room = f"overrides.config: {QUEUE_LIMIT} is {limit}", queue_length(document["config"].get(BUFFER))
+    if limit > room / 2:
+        yield (
+            f"{where}; allowed: 1 to {room / 2:.0f}, half of the {room:.0f} tuples that {BUFFER} has room for, or a"
+            f" full queue would hold back who feeds it before anything is dropped; lower it, or set {BUFFER} to {2 * limit}"
+        )
+    others = [each["id"] for each in document["bolts"] if not each["className"].startswith(f"{PACKAGE}.")]
+    if others or catalogue.has_state(document):
+        whose = f"{', '.join(others)}: bolts that are not ours drop" if others else "a bolt with state drops"
+        yield f"{where}, and {whose} nothing; leave it out, or take a topology of {PACKAGE} without state"
 
 
 Lengths = Mapping[int, float]  # characters of a text -> share of the texts
@@ -169,16 +189,18 @@ class IdleWait:
 
 @dataclass(frozen=True)
 class TopologyWork:
-    """`buffer`: tuples in the receive queue of an executor. `ackers`: executors of Storm's acker; `pending`: trees of
-    tuples that a task of a spout may have in flight, None: any number; `timeout_s`: until one is given up. `lengths`:
-    by component, of the texts that it gets; of a spout, that it draws. `has_traffic`: its workers count tuples by pair
-    of tasks. `routes`: of the streams of which it is known which task sends to which."""
+    """`buffer`: tuples in the receive queue of an executor; `limit`: those that may wait in that of a bolt. `ackers`:
+    executors of Storm's acker; `pending`: trees of tuples that a task of a spout may have in flight, None: any number;
+    `timeout_s`: until one is given up. `lengths`: by component, of the texts that it gets; of a spout, that it draws.
+    `has_traffic`: its workers count tuples by pair of tasks. `routes`: of the streams of which it is known which task
+    sends to which."""
 
     name: str
     workers: int
     components: tuple[ComponentWork, ...]
     edges: tuple[catalogue.EdgeSpec, ...]
     buffer: float
+    limit: float
     spout_wait: IdleWait
     bolt_wait: IdleWait
     ackers: int
@@ -323,6 +345,7 @@ def topology_work(flux: str) -> TopologyWork:
         components=components,
         edges=shape.edges,
         buffer=queue_length(config.get(BUFFER, UNBOUNDED)),
+        limit=float(config.get(QUEUE_LIMIT, math.inf)),
         spout_wait=_idle_wait(config, "spout"),
         bolt_wait=_idle_wait(config, "bolt"),
         ackers=shape.workers if ackers is None else int(ackers),  # without a number Storm takes one a worker

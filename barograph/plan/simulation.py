@@ -6,6 +6,7 @@ shares. Tasks have the numbers that Storm would give them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import Literal
@@ -116,6 +117,11 @@ def simulated_topology(flux: str, topology_id: str) -> tuple[Topology, Simulated
     if members := cycle_members(sources):
         raise cycle_refusal(shape.name, members)
     topology = work.topology_work(flux)
+    if topology.ackers and topology.limit < math.inf:
+        raise SimulationError(
+            f"topology {shape.name}: {work.QUEUE_LIMIT} is not simulated with ackers; set {work.ACKERS} to 0, or"
+            " take the local testbed"
+        )
     tasks = task_ids(topology)
     sizes: list[tuple[str, Literal["spout", "bolt", "system"], int]]
     sizes = [(each.name, each.kind, each.executors) for each in topology.components]
@@ -185,5 +191,6 @@ def _component(
         cost_cv2=work.squared_variation(lengths) if cost_ms else 0.0,
         rate_per_s=component.rate_per_s,
         on_restart="skip" if component.on_restart == "skip" else "catch_up",
-        buffer=topology.buffer,
+        buffer=topology.buffer if topology.limit == math.inf else math.inf,  # a queue drops before it is full
+        limit=topology.limit if component.kind == "bolt" else math.inf,
     )

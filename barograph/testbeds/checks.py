@@ -161,6 +161,7 @@ def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
     from topologies import catalogue, work
 
     config = chosen.overrides.get("config")
+    ours = (work.QUEUE_LIMIT, work.TRAFFIC, WINDOW_SETTING)
     problems = [*work.setting_errors(config)]
     window_s = config.get(WINDOW_SETTING, 1) if isinstance(config, Mapping) else 1
     is_number = isinstance(window_s, int | float) and not isinstance(window_s, bool)
@@ -168,13 +169,16 @@ def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
         allowed = f"allowed: a number from 1 to {LONGEST_WINDOW_S}; change it, or leave it out"
         problems.append(f"overrides.config: {WINDOW_SETTING} is {json.dumps(window_s, default=str)}; {allowed}")
     problems += [
-        f"overrides.config: {key} is unknown; ours are {work.TRAFFIC}, {WINDOW_SETTING}"
+        f"overrides.config: {key} is unknown; ours are {', '.join(ours)}"
         for key in (config if isinstance(config, Mapping) else ())
-        if key.startswith(OWN_SETTINGS) and key not in (work.TRAFFIC, WINDOW_SETTING, catalogue.PARAMETERS)
+        if key.startswith(OWN_SETTINGS) and key not in (*ours, catalogue.PARAMETERS)
     ]
     if problems:
         return [f"topology {chosen.name}: {problem}" for problem in problems]
     if errors := _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides)):
+        return errors
+    flux = catalogue.render(chosen.file, chosen.parameters, chosen.overrides)
+    if errors := [f"topology {chosen.name}: {problem}" for problem in work.queue_limit_errors(flux)]:
         return errors
     places = (SINKS, SPOUTS, *(component.name for component in _rendered(chosen).components))
     if chosen.throughput not in places:

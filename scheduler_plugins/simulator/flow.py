@@ -27,6 +27,7 @@ from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Layo
 from scheduler_plugins.simulator.network import Network, NetworkStep, received_bytes
 
 LATE_S = 1.0  # after it was due, as workers count it
+MOST_DROPS = 100.0  # whose cost a tuple that is executed can bear: some are, however many come
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Counters:
 
     due: Floats
     executed: Floats
+    dropped: Floats
     lost: Floats
     missed: Floats
     late: Floats
@@ -93,14 +95,15 @@ class Flow:
     capacity: Capacity
     trees: Trees | None
     busy: Floats  # share of the step before in which each executor served tuples
+    drops: Floats  # of the step before, a tuple that was executed
 
     @classmethod
     def begin(cls, layout: Layout, now: float) -> Flow:
         """Nothing is under way at `now` (s) and nothing counted; no machine or network was short of anything."""
         queues, counters = Queues.empty(layout.size, now), Counters.zero(layout)
         machines, arrivals = MachineCounters.zero(layout.machines), np.zeros(layout.size)
-        network, capacity, busy = Network(layout), Capacity(layout), np.zeros(layout.size)
-        return cls(layout, queues, counters, machines, arrivals, network, capacity, Trees.of(layout), busy)
+        network, capacity, busy, drops = Network(layout), Capacity(layout), np.zeros(layout.size), np.zeros(layout.size)
+        return cls(layout, queues, counters, machines, arrivals, network, capacity, Trees.of(layout), busy, drops)
 
     def step(self, now: Conditions) -> None:
         # Threads that look for tuples want CPU as those that are no executors do: they stand behind them.
@@ -108,7 +111,7 @@ class Flow:
         looks = (now.up * (1.0 - self.busy) * self.layout.look_cores)[looking]
         others, machine = np.append(now.others, looks), np.append(now.others_machine, self.layout.machine[looking])
         now = replace(now, others=others, others_machine=machine)
-        thread_s, transfer_s = self.layout.thread_s, self.layout.transfer_s
+        thread_s, transfer_s = self.layout.thread_s + self.layout.receive_s * self.drops, self.layout.transfer_s
         allowed = np.full(self.layout.size, np.inf)  # tuples that a spout may emit by its trees
         if self.trees is not None:
             thread_s, transfer_s = thread_s + self.trees.thread_s, transfer_s + self.trees.transfer_s
@@ -184,7 +187,7 @@ class _Step:
         self._width = np.zeros(layout.size)
         self._spread = np.zeros(layout.size)
         self._delay = np.zeros(layout.size)
-        self._executed = np.zeros(layout.size)
+        self._executed, self._dropped = np.zeros(layout.size), np.zeros(layout.size)
         self._sent, self._received = np.zeros(layout.machines), np.zeros(layout.machines)
         self._middle = now.begin + now.step_s / 2
         self._left_s: Floats | None = None  # CPU that each machine has for tuples, beside its other threads
@@ -257,7 +260,8 @@ class _Step:
             arrivals, there = self._as_emitted(arrivals, there, executed)
         self._executed[part] = executed
         trees = None if self._tree_flow is None else self._tree_flow.execute(part, arrivals.trees, there, executed)
-        origin, width = self._serve(arrivals, there, executed)
+        dropped = self._dropped[part] = np.maximum(there - executed - self._flow.layout.limit[part], 0.0)
+        origin, width = self._serve(arrivals, there, executed + dropped)
         own, scatter = self._own_delay(part, executed)
         spread, delay = arrivals.spread + scatter, arrivals.delay + own
         sent = _Arrivals(part, executed, origin, width, spread, delay, trees)
@@ -275,22 +279,22 @@ class _Step:
         emitted = replace(arrivals, tuples=np.where(is_free, executed, arrivals.tuples))
         return emitted, np.where(is_free, executed, there)
 
-    def _serve(self, arrivals: _Arrivals, there: Floats, executed: Floats) -> tuple[Floats, Floats]:
-        """Mean origin of what is executed, and from its oldest to its newest (s); what waits moves on."""
+    def _serve(self, arrivals: _Arrivals, there: Floats, taken: Floats) -> tuple[Floats, Floats]:
+        """Mean origin of what is taken, and from its oldest to its newest (s); what waits moves on."""
         queues, part = self._flow.queues, arrivals.part
-        before, left = queues.waiting[part].copy(), there - executed
+        before, left = queues.waiting[part].copy(), there - taken
         left[left < TINY] = 0.0
         first, last = arrivals.origin - arrivals.width / 2, arrivals.origin + arrivals.width / 2
         if not before.any() and not left.any():
             queues.oldest[part] = queues.newest[part] = last
             return arrivals.origin, arrivals.width
-        old = np.minimum(executed, before)
-        new = executed - old
+        old = np.minimum(taken, before)
+        new = taken - old
         oldest, newest = queues.oldest[part], queues.newest[part]
         reached = oldest + (newest - oldest) * np.where(before > TINY, old / np.maximum(before, TINY), 1.0)
         end = first + arrivals.width * np.minimum(1.0, new / np.maximum(arrivals.tuples, TINY))
         both = old * (oldest + reached) / 2 + new * (first + end) / 2
-        origin = np.where(executed > TINY, both / np.maximum(executed, TINY), arrivals.origin)
+        origin = np.where(taken > TINY, both / np.maximum(taken, TINY), arrivals.origin)
         width = np.where(new > TINY, end, reached) - np.where(old > TINY, oldest, first)
         queues.waiting[part] = left
         queues.oldest[part] = np.where(before - old > TINY, reached, end)
@@ -391,6 +395,8 @@ class _Step:
         counters = flow.counters
         thread_s = executed * self._thread_s
         counters.executed += executed
+        counters.dropped += self._dropped
+        flow.drops = np.minimum(self._dropped / np.maximum(executed, TINY), MOST_DROPS)
         counters.busy_s += executed * flow.capacity.service_s
         counters.cpu_s += thread_s
         flow.arrivals = self._arrived / now.step_s

@@ -159,9 +159,11 @@ class Layout:
     last: Ints
     sleep_s: Floats
     thread_s: Floats  # CPU of the executor's own thread, a tuple
+    receive_s: Floats  # of it what Storm takes before the component
     transfer_s: Floats  # CPU of the worker's other threads, a tuple
     cv2: Floats
     buffer: Floats
+    limit: Floats
     is_spout: Flags
     is_system: Flags
     spin_s: Floats  # how it looks for tuples, as in `Waits`
@@ -262,7 +264,8 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
     kilobytes = emitted.remote_bytes / 1000.0
     transfer_ms = costs.remote_emit_ms * emitted.remote + costs.remote_kb_ms * kilobytes
     receives = [c.work.kind != "spout" or topologies[number].work.acking is not None for _, number, c in rows]
-    storm_ms = _spread(receives, sizes) * costs.receive_ms + costs.local_emit_ms * emitted.deliveries
+    receive_ms = _spread(receives, sizes) * costs.receive_ms
+    storm_ms = receive_ms + costs.local_emit_ms * emitted.deliveries
     return Layout(
         topologies=tuple(topologies),
         components=tuple((number, component) for _, number, component in rows),
@@ -277,9 +280,11 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
         last=last,
         sleep_s=_spread([_longer(work.sleep_ms / 1000.0, slack_s) for work in works], sizes),
         thread_s=_spread([work.cpu_ms / 1000.0 for work in works], sizes) + storm_ms / 1000.0,
+        receive_s=receive_ms / 1000.0,
         transfer_s=transfer_ms / 1000.0,
         cv2=_spread([work.cost_cv2 for work in works], sizes),
         buffer=_spread([work.buffer for work in works], sizes),
+        limit=_spread([work.limit for work in works], sizes),
         is_spout=_spread([work.kind == "spout" for work in works], sizes).astype(bool),
         is_system=_spread([work.kind == "system" for work in works], sizes).astype(bool),
         spin_s=_spread([each.spin_s for each in waits], sizes),

@@ -47,6 +47,7 @@ class _Counts:
     rows: LayoutRows
     tasks: dict[str, Sums]
     sources: Sums
+    dropped: Sums  # as sources
     streams: Sums
     traffic: Sums | None
     backlog: Floats
@@ -62,6 +63,7 @@ class _Counts:
             rows,
             {name: Sums.of(rows.tasks, on(name), is_spread=name in SPREAD) for name in OF_TASKS},
             Sums.of(rows.sources.rows, before.sources if before else None, is_spread=True),
+            Sums.of(rows.sources.rows, before.dropped if before else None, is_spread=True),
             Sums.of(rows.streams, before.streams if before else None, is_spread=True),
             traffic,
             Sums.of(rows.sources.rows, waiting).values,
@@ -168,7 +170,7 @@ class WorkerLines:
         for name, column in counts.tasks.items():
             if name not in ("gap_due", "missed", "written_s"):
                 column.drop(gone)
-        for each in (counts.sources, counts.streams, counts.traffic):
+        for each in (counts.sources, counts.dropped, counts.streams, counts.traffic):
             if each is not None:
                 each.drop(~_of_rows(each.rows, writers))
 
@@ -192,7 +194,7 @@ class WorkerLines:
         topology_id, slot = self._keys[row]
         process, worker = self._processes[topology_id, slot], self._workers[row]
         line: Line = {
-            "v": 1, "t": round(self._end_s, 3), "dt_s": round(self._end_s - process.last_s, 3), "machine": slot.machine,
+            "v": 2, "t": round(self._end_s, 3), "dt_s": round(self._end_s - process.last_s, 3), "machine": slot.machine,
             "port": slot.port, "pid": process.pid, "topology": topology_id, "seq": process.lines,
         }  # fmt: skip
         line |= groups.of(row, is_first=process.lines == 0)
@@ -263,6 +265,7 @@ class _Count:
         safe = np.where(total > 0, total, 1.0)
         share = np.where(total[rows.executor] > 0, pool / safe[rows.executor], 1.0 / number[rows.executor])
         counts.sources.values += sample.counters.executed[rows.executor] * share
+        counts.dropped.values += sample.counters.dropped[rows.executor] * share
         counts.backlog = sample.queues.waiting[rows.executor] * share
 
 
@@ -275,12 +278,15 @@ class _Groups:
         mine = _of_rows(rows.tasks, now)
         streams = counts.streams.whole(_of_rows(rows.streams, now))
         sources = counts.sources.whole(_of_rows(rows.sources.rows, now))
-        executed = sums(rows.sources.rows.of_task, sources.astype(float), rows.tasks.size).astype(np.int64)
+        dropped = counts.dropped.whole(_of_rows(rows.sources.rows, now))
+        executed, dropped_of_task = (
+            sums(rows.sources.rows.of_task, of_rows.astype(float), rows.tasks.size).astype(np.int64)
+            for of_rows in (sources, dropped)
+        )
         executed += tasks["executed_by_storm"].whole(mine & rows.is_system)
         emitted = sums(rows.streams.of_task, streams.astype(float), rows.tasks.size).astype(np.int64)
         busy_ms = tasks["busy_ms"].all(mine)
         queue = np.where(rows.is_spout, 0, waiting)
-        process_ms = zip(np.round(busy_ms, 3).tolist(), rows.is_acked.tolist(), strict=True)
         cpu_ms, blocked_ms = (np.round(tasks[name].all(mine), 3).tolist() for name in ("cpu_ms", "blocked_ms"))
         self._tasks = {
             "task": rows.tasks.task_column,
@@ -289,10 +295,11 @@ class _Groups:
             "transferred": tasks["transferred"].whole(mine).tolist(),
             "executed": executed.tolist(),
             "execute_ms": np.where(rows.is_spout, 0.0, np.round(busy_ms, 3)).tolist(),
-            "process_ms": [value if is_acked else None for value, is_acked in process_ms],
+            "process_ms": _where(rows.is_acked, np.round(busy_ms, 3)),
             "queue": queue.tolist(),
             "cpu_ms": cpu_ms,
             "backpressure_ms": blocked_ms,
+            "dropped": _where(rows.has_limit, dropped_of_task),
         }
         self._streams = {"task": rows.streams.task_column, "stream": rows.streams.names[0], "emitted": streams.tolist()}
         of_task = np.maximum(executed, 1)[rows.sources.rows.of_task]
@@ -303,6 +310,7 @@ class _Groups:
             "stream": rows.sources.rows.names[1],
             "executed": sources.tolist(),
             "execute_ms": source_ms.tolist(),
+            "dropped": _where(rows.has_limit[rows.sources.rows.of_task], dropped),
         }
         self._spout_columns(active, emitted, waiting, behind_ms, mine)
         self._sink_columns(executed, mine)
@@ -314,12 +322,9 @@ class _Groups:
         self._counts_now = mine & rows.is_spout & active[rows.tasks.worker]
         columns = {name: tasks[name].whole(self._counts_now) for name in ("due", "missed", "late")}
         columns |= {"behind": waiting, "behind_ms": np.round(behind_ms, 3)}
-        known = self._counts_now.tolist()
         self._spouts: dict[str, list[Any]] = {"task": rows.tasks.task_column, "emitted": emitted.tolist()}
         for name, values in columns.items():
-            self._spouts[name] = [
-                value if is_known else None for value, is_known in zip(values.tolist(), known, strict=True)
-            ]
+            self._spouts[name] = _where(self._counts_now, values)
         self._spout_rows: dict[int, list[int]] = {}  # by worker
         workers = rows.tasks.worker[rows.is_spout].tolist()
         for row, worker in zip(np.flatnonzero(rows.is_spout).tolist(), workers, strict=True):
@@ -389,6 +394,11 @@ class _Groups:
     def note_written(self, worker: int, t: float) -> None:
         rows = self._spout_rows.get(worker, [])
         self._counts.tasks["written_s"].values[[row for row in rows if self._counts_now[row]]] = t
+
+
+def _where(known: Flags, values: Ints | Floats) -> list[Any]:
+    """Return the values, null where they are not known."""
+    return [value if is_known else None for value, is_known in zip(values.tolist(), known.tolist(), strict=True)]
 
 
 def _slice(columns: Mapping[str, Sequence[Any]], rows: Rows, worker: int) -> Line:

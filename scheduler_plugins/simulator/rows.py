@@ -76,6 +76,7 @@ class LayoutRows:
     is_spout: Flags  # of each task row
     is_sink: Flags
     is_acked: Flags  # a bolt in a topology with ackers
+    has_limit: Flags  # of its queue
     is_system: Flags  # an acker: of Storm's own components the only one that is counted, and only what it executes
     streams: Rows
     selectivity: Floats  # of each stream row
@@ -118,6 +119,7 @@ class RowBuilder:
             is_spout=layout.is_spout[tasks.executor],
             is_sink=layout.sinks[tasks.executor],
             is_acked=acking[layout.topology[tasks.executor]] & is_bolt[tasks.executor],
+            has_limit=np.isfinite(layout.limit[tasks.executor]),
             is_system=layout.is_system[tasks.executor],
             streams=streams,
             selectivity=selectivity,

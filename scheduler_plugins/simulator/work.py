@@ -25,7 +25,8 @@ class SimulatedComponent:
 
     `cost_cv2`: squared coefficient of variation of that cost, tuple by tuple. `rate_per_s`: what a spout component
     offers, shared by its tasks; None: as fast as Storm lets it. `buffer`: tuples that the receive queue of an executor
-    takes before those that feed it have to wait; infinity as in Storm 0.9.
+    takes before those that feed it have to wait; infinity as in Storm 0.9. `limit`: tuples that may wait for an
+    executor of a bolt; of more the oldest are dropped, and have cost it `receive_ms` each.
     """
 
     name: str
@@ -37,6 +38,7 @@ class SimulatedComponent:
     rate_per_s: float | None = None
     on_restart: OnRestart = "catch_up"
     buffer: float = math.inf
+    limit: float = math.inf
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ def chain(
     cpu_ms: float = 0.0,
     cost_cv2: float = 0.0,
     buffer: float = math.inf,
+    limit: float = math.inf,
     grouping: str = "shuffle",
     tuple_bytes: float = 100.0,
 ) -> SimulatedTopology:
@@ -31,7 +32,7 @@ def chain(
     numbers = [tuple(range(1 + n * tasks, 1 + (n + 1) * tasks)) for n in range(len(sleeps_ms) + 1)]
     bolts = [
         SimulatedComponent(
-            f"bolt_{n}", "bolt", numbers[n], sleep_ms=cost, cpu_ms=cpu_ms, cost_cv2=cost_cv2, buffer=buffer
+            f"bolt_{n}", "bolt", numbers[n], sleep_ms=cost, cpu_ms=cpu_ms, cost_cv2=cost_cv2, buffer=buffer, limit=limit
         )
         for n, cost in enumerate(sleeps_ms, start=1)
     ]
@@ -75,6 +76,7 @@ class Totals:
 
     executed: dict[str, float] = field(default_factory=dict)
     arrived: dict[str, float] = field(default_factory=dict)
+    dropped: dict[str, float] = field(default_factory=dict)
     lost: dict[str, float] = field(default_factory=dict)
     due: dict[str, float] = field(default_factory=dict)
     missed: dict[str, float] = field(default_factory=dict)
@@ -83,19 +85,19 @@ class Totals:
 
     def take(self, sample: Sample) -> None:
         self.samples.append(sample)
-        for name in ("executed", "lost", "due", "missed"):
+        for name in ("executed", "dropped", "lost", "due", "missed"):
             add(getattr(self, name), sample.layout, getattr(sample.counters, name))
         for groups, arrived in zip(sample.layout.groups, sample.counters.arrived, strict=True):
             add(self.arrived, sample.layout, sums(groups.target, arrived, sample.layout.size))
         self.waiting = {}
         add(self.waiting, sample.layout, sample.queues.waiting)
 
-    def rate(self, component: str, from_s: float, until_s: float) -> float:
-        """Tuples/s that it executed, of samples that end in between."""
+    def rate(self, component: str, from_s: float, until_s: float, counter: str = "executed") -> float:
+        """Tuples/s that it executed or dropped, of samples that end in between."""
         kept = [sample for sample in self.samples if from_s < sample.end <= until_s + 1e-6]
         total: dict[str, float] = {}
         for sample in kept:
-            add(total, sample.layout, sample.counters.executed)
+            add(total, sample.layout, getattr(sample.counters, counter))
         return total.get(component, 0.0) / sum(sample.end - sample.begin for sample in kept)
 
     def latency_s(self, from_s: float) -> float:

@@ -1,6 +1,8 @@
 """Topologies and experiments as the simulator wants them, and what it refuses in words."""
 
 import json
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -181,6 +183,10 @@ WRONG = [
     ("topology.bolt.wait.progressive.level2.count", "null", "a whole number of 0 or more"),
     ("topology.spout.wait.progressive.level3.sleep.millis", "10 ms", "a whole number of 0 or more"),
     (work.TRAFFIC, "'false'", "true or false"),
+    (work.QUEUE_LIMIT, "0", "a whole number of 1 or more"),
+    (work.QUEUE_LIMIT, "-20000", "a whole number of 1 or more"),
+    (work.QUEUE_LIMIT, "20000.5", "a whole number of 1 or more"),
+    (work.QUEUE_LIMIT, "20k", "a whole number of 1 or more"),
     (WINDOW_SETTING, "null", "a number from 1 to 3600"),
     (WINDOW_SETTING, "2 s", "a number from 1 to 3600"),
     (WINDOW_SETTING, "true", "a number from 1 to 3600"),
@@ -209,6 +215,46 @@ def test_a_setting_with_a_value_that_it_cannot_have_is_refused_in_words(
     said, shown = str(caught.value), json.dumps(yaml.safe_load(value))
     allowed = f"{key} is {shown}; allowed: {allowed}; change it, or leave it out"
     assert said == f"stela/star.yaml: topology star: overrides.config: {allowed}"
+
+
+@pytest.mark.parametrize("testbed", ["simulated", "fake"])
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("{barograph.queue.limit: 32769}", "is 32769; allowed: 1 to 32768, half of the 65536 tuples that topology.ex"),
+        ("{barograph.queue.limit: 20000, topology.executor.receive.buffer.size: 16385}", "size to 40000"),
+        ("{barograph.queue.limits: 20000}", "limits is unknown; ours are barograph.queue.limit, barograph.traffic, "),
+    ],
+)
+def test_a_limit_beyond_half_of_a_queue_is_refused_in_words(
+    config: str, message: str, testbed: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExperimentError, match=re.escape(message)):
+        check(star_file(tmp_path, config, testbed))
+
+
+def test_bolts_that_drop_nothing_are_refused_a_limit() -> None:
+    flux = yaml.safe_load(catalogue.render("star", overrides={"config": {work.QUEUE_LIMIT: 20000}}))
+    assert list(work.queue_limit_errors(yaml.safe_dump(flux))) == []
+    flux["bolts"][1]["className"] = "org.example.Theirs"
+    (said,) = work.queue_limit_errors(yaml.safe_dump(flux))
+    assert "barograph.queue.limit is 20000, and sink_1: bolts that are not ours drop nothing" in said
+    (said,) = work.queue_limit_errors(
+        catalogue.render("word_count_stateful", overrides={"config": {work.QUEUE_LIMIT: 9}})
+    )
+    assert "a bolt with state drops nothing; leave it out" in said
+
+
+def test_a_limit_takes_the_place_of_full_queues_and_needs_a_topology_without_ackers() -> None:
+    config = {work.QUEUE_LIMIT: 20000}
+    _, star = simulated_topology(catalogue.render("star", overrides={"config": config}), "x-1")
+    limits = {each.name: each.limit for each in star.components}
+    assert limits == {name: math.inf if name.startswith("spout") else 20000.0 for name in limits}
+    assert {each.buffer for each in star.components} == {math.inf}, "nobody is held back"
+    with pytest.raises(
+        SimulationError, match=r"limit is not simulated with ackers; set topology\.acker\.executors to 0"
+    ):
+        simulated_topology(catalogue.render("star", overrides={"config": config | {work.ACKERS: 1}}), "x-1")
 
 
 def test_of_a_variant_it_is_said_which_one(tmp_path: Path) -> None:

@@ -29,19 +29,21 @@ GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "ring")
     buffer=st.sampled_from([math.inf, 50.0, 5.0]),
     cores=st.floats(0.05, 4),
     bandwidth=st.sampled_from([0.0, 1.0]),
+    limit=st.sampled_from([math.inf, 20.0]),
 )
 @examples(60)
 def test_no_tuple_is_made_or_lost_in_the_accounts(
-    rate: float, costs: list[float], tasks: int, grouping: str, buffer: float, cores: float, bandwidth: float
-) -> None:
-    work = chain(rate, costs, tasks, cpu_ms=1.0, buffer=buffer, grouping=grouping)
+    rate: float, costs: list[float], tasks: int, grouping: str, buffer: float, cores: float, bandwidth: float,
+    limit: float,
+) -> None:  # fmt: skip
+    work = chain(rate, costs, tasks, cpu_ms=1.0, buffer=buffer, limit=limit, grouping=grouping)
     totals = advanced(work, 30, cores=cores, bandwidth_mbit=bandwidth)
     assert totals.due["spout"] == pytest.approx(30 * rate, rel=0.05)
     assert totals.due["spout"] == pytest.approx(totals.executed["spout"] + totals.waiting["spout"], rel=1e-6)
     names = [component.name for component in work.components]
     for source, target in pairwise(names):
         assert totals.arrived[target] == pytest.approx(totals.executed[source], rel=1e-6, abs=1e-6)
-        left = totals.arrived[target] - totals.executed[target] - totals.waiting[target]
+        left = totals.arrived[target] - totals.executed[target] - totals.dropped[target] - totals.waiting[target]
         assert left == pytest.approx(totals.lost[target], rel=1e-6, abs=1e-5)
 
 
@@ -88,6 +90,29 @@ def test_a_full_queue_holds_back_who_feeds_it() -> None:
     assert totals.rate("spout", 1040, 1060) == pytest.approx(100.0, rel=0.01)
     assert last.counters.blocked_s[last.layout.component == 1] == pytest.approx([0.5, 0.5], abs=0.3)
     assert totals.waiting["spout"] > 1000, "what is due and not emitted waits at the source"
+
+
+@pytest.mark.parametrize(("sleep_ms", "cpu_ms", "cores"), [(4.0, 0.0, 8.0), (0.0, 4.0, 8.0), (0.0, 4.0, 0.5)])
+@pytest.mark.parametrize("load", [0.9, 2.0, 3.0])
+def test_beyond_its_limit_a_queue_drops_the_oldest_and_each_costs_its_receipt(
+    load: float, sleep_ms: float, cpu_ms: float, cores: float
+) -> None:
+    """Closed form, of a service of 4 ms, 1 ms for the receipt of each tuple, and as much CPU as there is: what is left
+    of it after all receipts is for services, so that the more come, the fewer are executed. A tuple in the queue moves
+    on as fast as others come."""
+    share, limit = min(cores, 1.0), 100.0
+    rate = load * share / 0.005
+    work = chain(rate, [sleep_ms, 0.0], 1, limit=limit)
+    spout, bolt, sink = work.components
+    work = replace(work, components=(spout, replace(bolt, cpu_ms=cpu_ms), sink))
+    totals = advanced(work, 200, cores=cores, costs=replace(FREE, receive_ms=1.0))
+    executed = min(rate, (share - rate * 0.001) / 0.004)
+    assert totals.rate("bolt_1", 1100, 1200) == pytest.approx(executed, rel=0.01)
+    assert totals.rate("bolt_1", 1100, 1200, "dropped") == pytest.approx(rate - executed, rel=0.01)
+    assert totals.rate("spout", 1100, 1200) == pytest.approx(rate), "it holds nobody back"
+    if load > 1:
+        assert totals.waiting["bolt_1"] == pytest.approx(limit)
+        assert totals.latency_s(1100) == pytest.approx(limit / rate + 0.005, rel=0.15)
 
 
 @pytest.mark.parametrize("cpu_ms", [0.0, 5.0])

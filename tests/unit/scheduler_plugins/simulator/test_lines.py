@@ -70,6 +70,16 @@ def test_over_a_run_whole_tuples_are_those_of_the_world(steady: Written) -> None
     assert steady.sums("spouts", "due")["all"] == pytest.approx(steady.totals.due["spout"], abs=2)
 
 
+def test_drops_are_counted_by_task_and_source_and_unknown_without_a_limit(steady: Written) -> None:
+    assert {value for line in steady.lines for value in line["tasks"]["dropped"]} == {None}
+    found = Written(world_of(chain(100.3, [50.0, 3.0], tasks=4, limit=20.0))).until(60.0)
+    dropped = found.sums("tasks", "dropped", by="component")
+    assert dropped == {"spout": 0, "bolt_1": pytest.approx(found.totals.dropped["bolt_1"], abs=2), "bolt_2": 0}
+    assert dropped["bolt_1"] > 900 and found.sums("sources", "dropped", by="component")["spout"] == dropped["bolt_1"]
+    of_spouts = {line["tasks"]["dropped"][line["tasks"]["component"].index("spout")] for line in found.lines}
+    assert of_spouts == {None}
+
+
 def test_tasks_that_do_the_same_do_not_all_count_one_more_at_once(steady: Written) -> None:
     counts = [sum(line["spouts"]["due"]) for line in steady.lines if line["t"] == BEGIN_S + 30 and "spouts" in line]
     odd = {n for line in steady.lines if line["t"] > BEGIN_S + 10 for n in line["spouts"]["due"]}

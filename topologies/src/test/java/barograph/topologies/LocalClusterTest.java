@@ -237,7 +237,8 @@ class LocalClusterTest {
         double executed = sum(steady, "tasks", "executed", "bolt");
         double dropped = sum(steady, "tasks", "dropped", "bolt");
         assertEquals(sum(steady, "tasks", "emitted", "spout"), executed + dropped, RATE * SLACK_S);
-        assertTrue(executed > 0.7 * RATE / 4 * seconds && executed < 1.2 * RATE / 4 * seconds, executed + " executed in " + seconds + " s");
+        assertTrue(executed < 1.2 * RATE / 4 * seconds, executed + " executed in " + seconds + " s");
+        assertTrue(sum(steady, "tasks", "execute_ms", "bolt") > 600 * seconds, "it works all the time, however late it is woken up");
         assertEquals(dropped, sum(steady, "sources", "dropped", null), "the sink drops nothing");
         assertEquals(executed, sum(steady, "tasks", "executed", "sink"), RATE * SLACK_S);
         double queue = medianOfSeconds(steady, second -> sum(second, "tasks", "queue", "bolt"));
