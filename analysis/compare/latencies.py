@@ -15,7 +15,7 @@ evaluated as if all of them had been its slowest, and as if its clocks had been 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import Any
 
@@ -51,15 +51,18 @@ class Untimed:
     never_emitted: float | None  # missed, or waiting at a spout: by how much more at their end than before the event
     waiting: float | None  # at the other components, likewise
     unseen: float | None  # possibly lost beyond that, of those at sinks
+    dropped: float = 0.0  # by limits on queues, in the compared seconds
 
     @property
     def percent(self) -> float | None:
-        parts = (self.lost, self.never_emitted, self.waiting)
+        parts = (self.lost, self.never_emitted, self.waiting, self.dropped)
         return None if any(part is None for part in parts) else sum(part for part in parts if part)
 
     @property
     def words(self) -> str:
         parts = {"lost": self.lost, "never emitted": self.never_emitted, "waiting at the end": self.waiting}
+        if self.dropped:
+            parts["dropped"] = self.dropped
         if self.unseen:
             parts["lost unseen up to"] = self.unseen
         return ", ".join(
@@ -81,6 +84,7 @@ class WatchedEvent:
     missed: float | None
     lost: float | None
     unseen: float | None  # tuples at sinks that may be lost beyond `lost`
+    dropped: Mapping[float, float | None] = field(default_factory=dict)
 
     def timed(self, since_s: float, until_s: float) -> dict[int, float]:
         return merged(each for start, each in self.histograms.items() if since_s <= start < until_s)
@@ -205,7 +209,8 @@ def _reason(without: Sequence[Untimed]) -> str:
     exceeding_runs = [
         each.run_id for each in without if each.percent is not None and each.percent > MOST_UNTIMED_PERCENT
     ]
-    excess = f"more than {MOST_UNTIMED_PERCENT:g} % of the tuples were lost, never emitted, or waiting at the end"
+    fates = "lost, dropped, never emitted, or waiting at the end"
+    excess = f"more than {MOST_UNTIMED_PERCENT:g} % of the tuples were {fates}"
     faults = {
         "no tuple came to a sink in": empty_runs, f"{excess} in": exceeding_runs,
         "how many tuples have no latency is not known of": unknown_runs,
@@ -226,12 +231,13 @@ def _untimed(run_id: str, event: WatchedEvent, counts: Mapping[int, float], sinc
     """Return shares of the due tuples, or of the emitted ones if those are unknown."""
     timed = sum(counts.values())
     missing_tuples = untimed.never_emitted(event.due, event.emitted, event.behind, event.missed, since_s, until_s)
-    parts = (event.lost, missing_tuples, untimed.growth(event.waiting, since_s, until_s))
+    dropped = untimed.total(event.dropped, since_s, until_s) or 0.0
+    parts = (event.lost, missing_tuples, untimed.growth(event.waiting, since_s, until_s), dropped)
     tuples = untimed.total(event.due, since_s, until_s) or untimed.total(event.emitted, since_s, until_s)
     base = None if not tuples else min(tuples, timed + sum(part for part in parts if part))
-    loss, never_emitted, queue = (untimed.percent(part, base) for part in parts)
+    loss, never_emitted, queue, gone = (untimed.percent(part, base) for part in parts)
     hidden = None if event.unseen is None else untimed.percent(event.unseen, timed + event.unseen) or 0.0
-    return Untimed(run_id, timed, loss, never_emitted, queue, hidden)
+    return Untimed(run_id, timed, loss, never_emitted, queue, hidden, gone or 0.0)
 
 
 def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
@@ -274,7 +280,7 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
             over_s.get(key, 0.0),
             {start: each for start, each in histograms[key].items() if start >= 0},
             rates.get((*key, "due"), {}), rates.get((*key, "spouts"), {}), backlog.get(key, {}), waits.get(key, {}),
-            misses.get(key), loss.get(key), unknowns.get(key),
+            misses.get(key), loss.get(key), unknowns.get(key), rates.get((*key, "dropped"), {}),
         )
         for key, starts in starts_by_key.items()
         if key not in without_histograms and key[1] != WHOLE_RUN and max(starts, default=-1) >= 0

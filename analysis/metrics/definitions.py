@@ -117,6 +117,11 @@ METRICS = {
         Metric("lost_after_uncertainty", NONE, DIFFERENCE, "tuples", "uncertainty of tuples lost after", 50.0,
                is_sum=True),
         Metric("lost_after_percent", LOWER, DIFFERENCE, "points", "share of tuples lost after", 0.5),
+        # By a limit on queues; in percent of what was sent to components that have one. Of `e0`: of the whole run.
+        *(each for metric in (
+            Metric("dropped", LOWER, DIFFERENCE, "tuples", "tuples dropped", 10.0, is_sum=True),
+            Metric("dropped_percent", LOWER, DIFFERENCE, "points", "share of tuples dropped", 0.5),
+        ) for each in (replace(metric, is_sum=False), *_sides(metric))),
         Metric("missed_before", LOWER, DIFFERENCE, "tuples", "tuples missed before", 10.0, is_sum=True),
         Metric("missed_after", LOWER, DIFFERENCE, "tuples", "tuples missed after", 50.0, is_sum=True),
         Metric("late_before", LOWER, DIFFERENCE, "tuples", "tuples emitted late before", 10.0, is_sum=True),
@@ -214,7 +219,8 @@ RUN_TABLES = {
         "convergence_st_s", "convergence_script_s",
     ),
     "Interruption, placement and load": (
-        "downtime_s", "lost_after", "missed_after", "late_after", "executors_moved", "tasks_moved", "workers_restarted",
+        "downtime_s", "lost_after", "dropped_after", "dropped_percent_after", "missed_after", "late_after",
+        "executors_moved", "tasks_moved", "workers_restarted",
         "unaffected_workers_restarted", "latency_all_p95_ms_before", "latency_all_p50_ms_after",
         "latency_all_p95_ms_after", "cpu_percent_after",
     ),

@@ -1,5 +1,5 @@
-"""Tuples that sources missed (never emitted) or emitted late (over 1 s after due), and tuples lost on each edge before
-and after each event, with the uncertainty of that (docs/metrics.md).
+"""Tuples that sources missed (never emitted) or emitted late (over 1 s after due), and tuples lost on each edge, or
+dropped there by a limit on queues, before and after each event, with the uncertainty of that (docs/metrics.md).
 
 While a spout has no process, due tuples are not counted; the process that continues its schedule reports them as gaps.
 
@@ -34,8 +34,8 @@ Within = Callable[[DataFrame, Sequence[str]], DataFrame]  # samples, counts -> t
 def counts_on_edges(
     streams: DataFrame, sources: DataFrame, components: DataFrame, edges: DataFrame, within: Within, part: str = "phase"
 ) -> DataFrame:  # fmt: skip
-    """Return tuples sent and executed, one row a run, event, part of its time and edge on which either was counted.
-    `within` and `part`: the function that divides samples, and the column for the part."""
+    """Return tuples sent, executed and dropped, one row a run, event, part of its time and edge on which any was
+    counted. `within` and `part`: the function that divides samples, and the column for the part."""
     keys = [*EVENT, part, *EDGE]
     none = f.lit(0.0)
     return (
@@ -43,7 +43,7 @@ def counts_on_edges(
         .join(executed_on_edges(sources, components, within, part), keys, how="full")
         .join(f.broadcast(edges.select(*UNIT, *EDGE, "grouping")), [*UNIT, *EDGE], how="inner")
         .select(*keys, "grouping", f.coalesce("sent", none).alias("sent"),
-                f.coalesce("executed", none).alias("executed"))
+                f.coalesce("executed", none).alias("executed"), "dropped")
     )  # fmt: skip
 
 
@@ -67,14 +67,15 @@ def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, w
 
 
 def executed_on_edges(sources: DataFrame, components: DataFrame, within: Within, part: str) -> DataFrame:
-    """Return tuples executed at the target of every edge."""
+    """Return tuples executed at the target of every edge, and dropped there: null without a limit on its queue."""
     owners = components.select(*UNIT, "task", f.col("component").alias("target"))
-    samples = sources.select(*UNIT, "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
+    counts = ("executed", "dropped")
+    samples = sources.select(*UNIT, "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", *counts)
     return (
-        within(samples, ["executed"])
+        within(samples, counts)
         .join(f.broadcast(owners), [*UNIT, "task"], how="inner")
         .groupBy(*EVENT, part, "source", "stream", "target")
-        .agg(f.sum("executed").cast("double").alias("executed"))
+        .agg(*[f.sum(name).cast("double").alias(name) for name in counts])
     )
 
 
@@ -222,7 +223,9 @@ def _settle_queue(into: Sequence[Row], first: float, last: float, seconds: float
     sent = sum(row["sent"] for row in into)
     shares = [row["sent"] / sent if sent else 1 / len(into) for row in into]
     queued = [(last - first) * share for share in shares]
-    differences = [row["sent"] - row["executed"] - part for row, part in zip(into, queued, strict=True)]
+    differences = [
+        row["sent"] - row["executed"] - (row["dropped"] or 0.0) - part for row, part in zip(into, queued, strict=True)
+    ]
     room = sum(last * share if each < 0 else first * share for each, share in zip(differences, shares, strict=True))
     surplus, deficit = sum(each for each in differences if each > 0), -sum(each for each in differences if each < 0)
     shift = min(surplus, deficit, room)

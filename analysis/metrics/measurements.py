@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis.metrics import communication_costs, ramps, untimed
 from analysis.metrics.definitions import ATTAINED, LATENCIES, LATENCY_COLUMNS, metric
-from analysis.record.event_timeline import REST, WHOLE_RUN, absent_machines, crashed_machines
+from analysis.record.event_timeline import FIRST_EVENT, REST, WHOLE_RUN, absent_machines, crashed_machines
 from analysis.record.small_tables import Row, unit_columns, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
 
@@ -32,9 +32,9 @@ def measurements(read: Reader) -> list[Row]:
     """Return every number. `censored`: the value is no time but the horizon that the run reached without converging, a
     lower bound. `steady`: whether the sides that it rests on were."""
     parts = (
-        throughput_levels, offered_rates, convergence_times, downtimes, tuple_losses, late_emissions, latencies,
-        untimed_shares, machine_loads, network_loads, communication, executor_moves, worker_restarts, machine_changes,
-        running_times, loading_times, service_levels, policy_costs, growing_loads,
+        throughput_levels, offered_rates, convergence_times, downtimes, tuple_losses, tuple_drops, late_emissions,
+        latencies, untimed_shares, machine_loads, network_loads, communication, executor_moves, worker_restarts,
+        machine_changes, running_times, loading_times, service_levels, policy_costs, growing_loads,
     )  # fmt: skip
     found = [row for part in parts for row in part(read) if row["value"] is not None]
     steady = {(unit_of(row), row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
@@ -117,6 +117,21 @@ def tuple_losses(read: Reader) -> Iterator[Row]:
         yield from _metric_rows((unit, event_id), numbers)
 
 
+def tuple_drops(read: Reader) -> Iterator[Row]:
+    """Yield tuples that limits on queues dropped in each phase and in the whole run, and their share of those sent to
+    components with such a limit."""
+    limited = [row for row in _of_sides(read("losses")) if row["dropped"] is not None]
+    parts: dict[tuple[Any, str, str], list[Row]] = {}
+    for (unit, event_id, phase), edges in by_event(limited, "phase").items():
+        parts[unit, event_id, f"_{phase}"] = edges
+        if phase == "after" or event_id == FIRST_EVENT:  # what is before another event is after the one before it
+            parts.setdefault((unit, WHOLE_RUN, ""), []).extend(edges)
+    for (unit, event_id, side), edges in parts.items():
+        dropped, sent = (sum(_column_values(edges, name)) for name in ("dropped", "sent"))
+        numbers = {f"dropped{side}": dropped, f"dropped_percent{side}": untimed.percent(dropped, sent)}
+        yield from _metric_rows((unit, event_id), numbers)
+
+
 def late_emissions(read: Reader) -> Iterator[Row]:
     """Yield tuples that sources never emitted, or late, in each phase; none unless known of every source."""
     for (unit, event_id, phase), sources in by_event(_of_sides(read("emissions")), "phase").items():
@@ -140,12 +155,13 @@ def untimed_shares(read: Reader) -> Iterator[Row]:
     timed = {(unit_of(row), row["event_id"], row["phase"]): row["n"] for row in read("interval_latency")}
     for span in read("intervals"):
         key, part = (unit_of(span), span["event_id"]), (span["start_s"], span["end_s"])
-        due, emitted = (tuples.get((*key, scope), {}) for scope in ("due", "spouts"))
+        due, emitted, dropped = (tuples.get((*key, scope), {}) for scope in ("due", "spouts", "dropped"))
         never = untimed.never_emitted(due, emitted, behind.get(key, {}), 0.0, *part)
-        kept = untimed.growth(waiting.get(key, {}), *part)
+        kept, gone = untimed.growth(waiting.get(key, {}), *part), untimed.total(dropped, *part) or 0.0
         offered, of_sinks = untimed.total(due, *part), timed.get((*key, span["phase"]))
         if never is not None and kept is not None and offered and of_sinks:
-            share = untimed.percent(never + kept, min(offered, of_sinks + never + kept))
+            missing = never + kept + gone
+            share = untimed.percent(missing, min(offered, of_sinks + missing))
             yield from _metric_rows(key, {f"untimed_percent_{span['phase']}": share})
 
 

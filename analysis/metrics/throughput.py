@@ -74,22 +74,23 @@ def activity(
     tasks: DataFrame, spouts: DataFrame, unseen: DataFrame, workers: DataFrame, machines: DataFrame,
     components: DataFrame, axes: DataFrame,
 ) -> DataFrame:  # fmt: skip
-    """Return per axis, window and component: tuples executed, mean tuples waiting, tuples emitted and due at spouts.
+    """Return per axis, window and component: tuples executed and dropped, mean tuples waiting, tuples emitted and due
+    at spouts.
 
     Tuples due while a spout had no process (`unseen`: of `losses.gap_seconds`) count at their time; a window with
     an unknown number of them is `due_unknown`, and its sum null. At a spout the tuples wait that are due and not
     emitted. A row without a component stands for any report in that window, by workers or probes. A second
     without a report of a task's queue counts as an empty queue.
     """
-    columns = {"task": "int", "executed": "bigint", "queue": "double", "emitted": "bigint", "due": "bigint",
-               "unknown": "boolean"}  # fmt: skip
+    columns = {"task": "int", "executed": "bigint", "dropped": "bigint", "queue": "double", "emitted": "bigint",
+               "due": "bigint", "unknown": "boolean"}  # fmt: skip
 
     def only(samples: DataFrame, *known: str) -> DataFrame:
         values = [(f.col(c) if c in known else f.lit(None)).cast(kind).alias(c) for c, kind in columns.items()]
         return samples.select(*UNIT, "t_s", "dt_s", *values)
 
     everything = (
-        only(tasks, "task", "executed", "queue")
+        only(tasks, "task", "executed", "dropped", "queue")
         .unionByName(only(spouts.withColumn("queue", f.col("behind")), "task", "queue", "emitted", "due"))
         .unionByName(only(unseen.withColumn("unknown", f.col("due").isNull()), "task", "due", "unknown"))
         .unionByName(only(workers))
@@ -98,12 +99,13 @@ def activity(
     waiting = f.sum(f.col("queue") * f.col("dt_s")) / WINDOW_S
     unknown = f.coalesce(f.bool_or("unknown"), f.lit(False))
     return (
-        in_windows(everything, axes, ["executed", "emitted", "due"])
+        in_windows(everything, axes, ["executed", "dropped", "emitted", "due"])
         .join(f.broadcast(components.select(*UNIT, "task", "component")), [*UNIT, "task"], how="left")
         .groupBy(*EVENT, "window_s", "component")
-        .agg(f.sum("executed").alias("executed"), waiting.alias("queue"), f.sum("emitted").alias("emitted"),
-             f.when(~unknown, f.sum("due")).alias("due"), unknown.alias("due_unknown"))
-        .select(*EVENT, "window_s", "component", "executed", "queue", "emitted", "due", "due_unknown")
+        .agg(f.sum("executed").alias("executed"), f.sum("dropped").alias("dropped"), waiting.alias("queue"),
+             f.sum("emitted").alias("emitted"), f.when(~unknown, f.sum("due")).alias("due"),
+             unknown.alias("due_unknown"))
+        .select(*EVENT, "window_s", "component", "executed", "dropped", "queue", "emitted", "due", "due_unknown")
     )  # fmt: skip
 
 
@@ -121,8 +123,9 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
     """Return tuples per second of every window of every axis: 0 if workers were silent, null without reports, or
     if the number of due tuples is unknown.
 
-    Scopes: `sink` (a component), `total` (the throughput), `spouts` (emitted), `due` (offered); the last two as far as
-    measured, because other people's logs lack some, and due tuples of spouts that never had a process are unknown.
+    Scopes: `sink` (a component), `total` (the throughput), `spouts` (emitted), `due` (offered), `dropped`; the last
+    three as far as measured, because other people's logs lack some, and due tuples of spouts that never had a process
+    are unknown.
     `complete`: the window lies wholly inside the observed time.
     """
     sinks: dict[Unit, set[str]] = defaultdict(set)
@@ -139,7 +142,7 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
             of_axis.reported.add(row["window_s"])
         if row["due_unknown"]:
             of_axis.due_unknown.add(row["window_s"])
-        tuples_by_scope = {("spouts", ""): row["emitted"], ("due", ""): row["due"]}
+        tuples_by_scope = {("spouts", ""): row["emitted"], ("due", ""): row["due"], ("dropped", ""): row["dropped"]}
         if row["component"] in sinks[unit_of(row)]:
             tuples_by_scope["sink", row["component"]] = row["executed"]
         if row["component"] in measured[unit_of(row)]:
@@ -153,7 +156,7 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
         of_axis = found[unit_of(axis), axis["event_id"]]
         scopes = [("total", ""), *(("sink", name) for name in sorted(sinks[unit_of(axis)]))]
         scopes += [("spouts", "")] if of_axis.counts["spouts", ""] or not of_axis.has_tasks else []
-        scopes += [("due", "")] if of_axis.counts["due", ""] else []
+        scopes += [(scope, "") for scope in ("due", "dropped") if of_axis.counts[scope, ""]]
         for window_s, complete in grid(axis):
             for scope, component in scopes:
                 known = window_s in of_axis.reported and not (scope == "due" and window_s in of_axis.due_unknown)

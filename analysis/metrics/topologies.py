@@ -197,8 +197,8 @@ def on_one_axis(zeros: Sequence[Row]) -> list[Row]:
 
 
 def throughput_of_clusters(axes: Iterable[Row], rows: Iterable[Row], units: Units) -> list[Row]:
-    """Return windows of the clusters' axes: the sums of the topologies' total, spouts and due. Null without reports of
-    one that was to run in the window, because that is not 0."""
+    """Return windows of the clusters' axes: the sums of the topologies' total, spouts, due and dropped. Null without
+    reports of one that was to run in the window, because that is not 0."""
     rates: dict[tuple[Unit, str, str], dict[float, float | None]] = defaultdict(dict)
     for row in rows:
         if not row["component"]:
@@ -209,7 +209,8 @@ def throughput_of_clusters(axes: Iterable[Row], rows: Iterable[Row], units: Unit
         # A topology that comes with a later event is in the last window of this one's axis only, which is not whole.
         is_whole = event == WHOLE_RUN
         here = units.clusters[cluster] if is_whole else units.there(cluster, axis["first_s"], axis["last_s"])
-        scopes = ["total", *(s for s in ("spouts", "due") if any(rates.get((unit, event, s)) for unit in here))]
+        measured = (s for s in ("spouts", "due", "dropped") if any(rates.get((unit, event, s)) for unit in here))
+        scopes = ["total", *measured]
         for window_s, complete in grid(axis):
             running = units.there(cluster, zero_s + window_s + EDGE_S, zero_s + window_s + WINDOW_S - EDGE_S)
             for scope in scopes:

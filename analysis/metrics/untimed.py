@@ -1,4 +1,5 @@
-"""Tuples that have no latency, because they never came to a sink, in windows of an event: missed, or still waiting.
+"""Tuples that have no latency, because they never came to a sink, in windows of an event: missed, dropped, or still
+waiting.
 
 By start of window, s after the event. Lost tuples are counted on each side of an event only (`losses`).
 """

@@ -83,8 +83,8 @@ JOINS_AT_SCALE = Column("joins_at_scale", "boolean", "", "whether the machine jo
                         "the machine is the master")
 SINK = Column("component", "string", "", "the sink; empty for the other scopes")
 SCOPE = Column("scope", "string", "",
-               "`sink` (one component), `total` (the throughput, by `topologies.throughput`), `spouts` (emitted) or "
-               "`due` (offered)")
+               "`sink` (one component), `total` (the throughput, by `topologies.throughput`), `spouts` (emitted), "
+               "`due` (offered) or `dropped` (where queues have a limit)")
 RATE = Column("rate", "double", "tuples/s", "mean over the window; 0 where workers were silent",
               "nobody reported in the window; of `due`: nobody knew all that fell due in it")
 COMPLETE = Column("complete", "boolean", "", "whether the window lies wholly inside what was observed")

@@ -244,7 +244,7 @@ def loss_table(losses: Sequence[Row], leading: Leading, name: str) -> ResultTabl
 
     headings = (
         *leading, *columns("phase"), Heading("edge", edge), count("sent", "sent"), count("executed", "executed"),
-        count("queue growth", "queued"), count("lost", "lost"), count("±", "uncertainty"),
+        count("dropped", "dropped"), count("queue growth", "queued"), count("lost", "lost"), count("±", "uncertainty"),
     )  # fmt: skip
     return ResultTable(headings, losses, name=name)
 

@@ -153,7 +153,7 @@ def chain_activity(key: dict[str, Any], windows: int) -> list[dict[str, Any]]:
     for name, shape in CHAIN.items():
         for i, share in enumerate(shape.rates(windows)):
             tuples, is_spout = round(10 * LEVEL * share), name.startswith("spout")
-            counts = {"executed": 0 if is_spout else tuples, "emitted": tuples if is_spout else None}
+            counts = {"executed": 0 if is_spout else tuples, "emitted": tuples if is_spout else None, "dropped": None}
             rows.append({**key, "window_s": 10.0 * i, "component": name, "due": None, "due_unknown": False} | counts)
     return rows
 

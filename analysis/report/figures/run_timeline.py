@@ -29,10 +29,12 @@ MOST_CELLS = 4000  # of the map of CPU
 LINES = 8  # components with the longest queues that have a line
 RATES_IN, QUEUES_IN = 1.6, 1.5  # heights of panels; above the rates is room for the events' labels
 SMALL_IN = 1.15  # of one of several topologies
-LABELS = {"due": "offered at spouts", "spouts": "emitted at spouts"}  # of other lines than throughput
+# Of other lines than throughput.
+LABELS = {"due": "offered at spouts", "spouts": "emitted at spouts", "dropped": "dropped"}
 LINE_STYLES = {
     "due": (style.GREY, "--", 1.1),
     "spouts": (style.PALETTE[4], "-", 1.1),
+    "dropped": (style.PALETTE[6], ":", 1.4),
     "total": (style.PALETTE[0], "-", 2.0),
 }
 DECIDES = style.PALETTE[3]
@@ -44,7 +46,7 @@ COLUMNS = point_columns(
 
 @dataclass(frozen=True)
 class RunData:
-    """A run: rates by scope (total, spouts, due), queues by component, CPU by machine (fractions of its share)."""
+    """A run: rates by scope (`LINE_STYLES`), queues by component, CPU by machine (fractions of its share)."""
 
     run_id: str
     rates: Mapping[str, Windows]

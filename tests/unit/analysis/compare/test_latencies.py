@@ -118,7 +118,7 @@ def test_a_side_whose_tuples_have_no_latency_carries_no_verdict(tmp_path: Path, 
              "waiting": "waiting at the end 5.0 %"}  # fmt: skip
     assert words[untimed] in latency.note and f"stela_{side}-r" in latency.note
     assert latency.note.count("5.0 %") == 1, "what waits at a spout is not counted twice"
-    why = "more than 0.5 % of the tuples were lost, never emitted, or waiting at the end in 6 of 12 runs"
+    why = "more than 0.5 % of the tuples were lost, dropped, never emitted, or waiting at the end in 6 of 12 runs"
     assert latency.why_no_verdict == why
     assert f"95 % latency after scale-out: no verdict, for {why}" in found.sentence
     assert found.sentence.startswith("No difference between my-branch and main: no difference in throughput")

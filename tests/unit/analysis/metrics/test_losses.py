@@ -16,9 +16,11 @@ UNIT = {"run_id": "r", "topology": ""}
 SPAN: Mapping[str, Any] = {**UNIT, "event_id": "e1", "zero_s": 100.0, "first_s": 0.0, "last_s": 200.0}
 
 
-def counted(source: str, target: str, phase: str, sent: float, executed: float, event: str = "e1") -> dict[str, Any]:
+def counted(
+    source: str, target: str, phase: str, sent: float, executed: float, event: str = "e1", dropped: float | None = None
+) -> dict[str, Any]:
     return {**UNIT, "event_id": event, "phase": phase, "source": source, "stream": "default", "target": target,
-            "grouping": "shuffle", "sent": sent, "executed": executed}  # fmt: skip
+            "grouping": "shuffle", "sent": sent, "executed": executed, "dropped": dropped}  # fmt: skip
 
 
 def waiting(target: str, zero: float, end: float, begin: float = 0.0, event: str = "e1") -> dict[str, Any]:
@@ -38,6 +40,29 @@ def test_what_one_edge_lost_is_not_made_up_for_by_another(targets: tuple[str, st
     measured = {row["metric"]: row["value"] for row in measurements.tuple_losses(lambda _: rows)}
     assert (measured["lost_after"], measured["lost_after_uncertainty"]) == (500, pytest.approx(203))
     assert measured["lost_after_percent"] == pytest.approx(2.5)
+
+
+def test_what_a_limit_on_a_queue_dropped_is_not_lost_and_a_share_of_what_was_sent_to_it() -> None:
+    """Beside it the sink, without a limit, and a worker that took 500 with it. What is between two events counts once
+    in the whole run."""
+    spans = [SPAN, {**SPAN, "event_id": "e2", "zero_s": 200.0, "first_s": 100.0, "last_s": 300.0}]
+    stretches = {("e1", "before"): 0.0, ("e1", "after"): 4_000.0, ("e2", "before"): 4_000.0, ("e2", "after"): 1_000.0}
+    counts = [
+        counted("a", "x", phase, 10_000, 9_500 - dropped, event, dropped=dropped)
+        for (event, phase), dropped in stretches.items()
+    ]
+    counts += [counted("x", "sink", phase, 1_000, 1_000, event) for event, phase in stretches]
+    rows = loss_rows(counts, [], spans)
+    assert {(row["target"], row["lost"], row["difference"]) for row in rows} == {("x", 500, 500), ("sink", 0, 0)}
+    found = {(row["event_id"], row["metric"]): row["value"] for row in measurements.tuple_drops(lambda _: rows)}
+    assert found == {
+        ("e1", "dropped_before"): 0, ("e1", "dropped_percent_before"): 0,
+        ("e1", "dropped_after"): 4_000, ("e1", "dropped_percent_after"): 40,
+        ("e2", "dropped_before"): 4_000, ("e2", "dropped_percent_before"): 40,
+        ("e2", "dropped_after"): 1_000, ("e2", "dropped_percent_after"): 10,
+        ("e0", "dropped"): 5_000, ("e0", "dropped_percent"): pytest.approx(100 / 6),
+    }  # fmt: skip
+    assert list(measurements.tuple_drops(lambda _: loss_rows([counted("a", "x", "after", 9, 9)], [], [SPAN]))) == []
 
 
 def test_what_was_on_its_way_at_the_zero_is_not_lost() -> None:

@@ -25,7 +25,7 @@ MEASURED = "run_id string, topology string, task int, kind string, throughput bo
 
 
 def counted(window_s: float, component: str | None, **counts: int | None) -> dict[str, Any]:
-    nothing = {"executed": None, "queue": None, "emitted": None, "due": None, "due_unknown": False}
+    nothing = {"executed": None, "dropped": None, "queue": None, "emitted": None, "due": None, "due_unknown": False}
     return {**UNIT, "event_id": "e1", "window_s": window_s, "component": component} | nothing | counts
 
 
@@ -69,6 +69,13 @@ def test_what_fell_due_without_a_process_is_no_report_of_its_window() -> None:
     """As of a spout whose worker died, in a run without the machines' samples."""
     gap = counted(10.0, "spout", due=40, due_unknown=True)
     assert rates("total", counted(0.0, "sink_1", executed=30), gap)["", 10.0] is None
+
+
+def test_drops_have_windows_where_a_queue_has_a_limit() -> None:
+    activity = [counted(0.0, "sink_1", executed=30, dropped=200), counted(10.0, "sink_1", executed=30, dropped=0)]
+    assert rates("dropped", *activity, counted(0.0, "work", dropped=100))["", 0.0] == 30.0
+    assert rates("dropped", *activity)["", 10.0] == 0.0
+    assert rates("dropped", counted(0.0, "sink_1", executed=30)) == {}
 
 
 def test_the_axis_of_a_run_begins_at_its_first_event_and_ends_with_what_was_seen() -> None:

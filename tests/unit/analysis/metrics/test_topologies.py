@@ -154,7 +154,8 @@ def test_a_topology_without_a_worker_is_there_from_its_submission_on(
     starved = axes[name]
     assert (starved["zero_s"], starved["first_s"], starved["last_s"]) == (150, from_s, until_s)
     reported = [{"run_id": "r", "topology": of, "event_id": "e1", "window_s": float(w), "component": component,
-                 "executed": tuples, "emitted": tuples, "due": None, "due_unknown": False, "queue": None}
+                 "executed": tuples, "emitted": tuples, "due": None, "due_unknown": False, "dropped": None,
+                 "queue": None}
                 for of, component, tuples in ((name, None, None), (other, "sink", 50))
                 for w in range(-50, 150, 10)]  # fmt: skip
     sinks = [{"run_id": "r", "topology": of, "component": "sink", "sink": True, "throughput": True} for of in axes]
