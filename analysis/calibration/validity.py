@@ -169,7 +169,13 @@ def _of_topology(topology: TopologyChoice, experiment: Experiment) -> tuple[Vali
         sources=_words("unthrottled" if each.rate_per_s is None else "paced" for each in spouts),
         acking=("none" if not record.ackers else "acked" if record.pending is None else "limited",),
         workers=_one(record.workers),
-        queues=("any length" if record.buffer == inf else f"{record.buffer:.0f}",),
+        queues=(
+            f"{record.limit:.0f} without what is dropped"
+            if record.limit < inf
+            else "any length"
+            if record.buffer == inf
+            else f"{record.buffer:.0f}",
+        ),
         waits=_words(
             f"{name} look for {1000 * wait.spin_s:g} ms, then sleep {1000 * wait.sleep_s:g} ms at a time"
             for name, wait in waits

@@ -266,6 +266,8 @@ def sums_of_clusters(measurements: Sequence[Row], spans: Iterable[Row], units: U
             ends = (span["first_s"], span["zero_s"]) if side == "before" else (span["zero_s"], span["last_s"])
             here = units.there(unit_of(span), *ends)
             parts = [values.get((unit, span["event_id"], metric)) for unit in here]
+            if metric.startswith("dropped_"):  # a topology without a limit drops nothing
+                parts = [part for part in parts if part]
             if metric.startswith("lost_"):
                 rates = [values.get((unit, span["event_id"], f"throughput_{side}")) for unit in here]
                 parts = [part or (nothing if rate and rate["value"] == 0 else None)

@@ -25,7 +25,7 @@ from analysis.record.small_tables import HISTOGRAM, Row, rows
 from analysis.report.series_facts import flatten
 from analysis.report.series_tables import Measurements
 from scheduler_plugins.model import SINKS
-from topologies.work import BUFFER, UNBOUNDED, queue_length
+from topologies.work import BUFFER, QUEUE_LIMIT, UNBOUNDED, queue_length
 
 SIMULATOR_PAGE = "docs/simulator.md"
 TERMS = Path(__file__).parent / "templates" / "terms.yaml"
@@ -176,6 +176,9 @@ def workload_sentences(
             " spouts, which would hide congestion from the policies"
         )
         sentences.append(f"Receive buffer: {' or '.join(texts)}{reason * bool(model)}.")
+    if limits := sorted({config[QUEUE_LIMIT] for config in configs if QUEUE_LIMIT in config}):
+        most = " or ".join(map(str, limits))
+        sentences.append(f"Of more than {most} tuples in the queue of a bolt's executor the oldest are dropped.")
     kinds = Counter((row["type"], row["cores"], row["memory_mb"], row["slots"], row["bandwidth_mbit"])
                     for row in machines)  # fmt: skip
     texts = [

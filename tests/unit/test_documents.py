@@ -32,6 +32,7 @@ TOPS = (*CODE, "tests", "docs", ".ci")
 SETTINGS_OF_STORM = (
     "barograph.files",
     "barograph.parameters",
+    "barograph.queue.limit",
     "barograph.traffic",
     "barograph.window.s",
     "barograph.bridge",
