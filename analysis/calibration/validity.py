@@ -160,6 +160,7 @@ def _of_topology(topology: TopologyChoice, experiment: Experiment) -> tuple[Vali
     ]
     cost_models = _words(each.cost_model for each in record.components if each.cost_model != "none") or ("none",)
     spouts = [each for each in record.components if each.kind == "spout"]
+    queue = "any length" if record.buffer == inf else f"{record.buffer:.0f}"
     waits = (("spouts", record.spout_wait), ("bolts", record.bolt_wait))
     validity = Validity(
         topologies=(file,),
@@ -169,13 +170,7 @@ def _of_topology(topology: TopologyChoice, experiment: Experiment) -> tuple[Vali
         sources=_words("unthrottled" if each.rate_per_s is None else "paced" for each in spouts),
         acking=("none" if not record.ackers else "acked" if record.pending is None else "limited",),
         workers=_one(record.workers),
-        queues=(
-            f"{record.limit:.0f} without what is dropped"
-            if record.limit < inf
-            else "any length"
-            if record.buffer == inf
-            else f"{record.buffer:.0f}",
-        ),
+        queues=(queue if record.limit == inf else f"at most {record.limit:.0f}",),
         waits=_words(
             f"{name} look for {1000 * wait.spin_s:g} ms, then sleep {1000 * wait.sleep_s:g} ms at a time"
             for name, wait in waits

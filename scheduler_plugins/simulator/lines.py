@@ -295,11 +295,11 @@ class _Groups:
             "transferred": tasks["transferred"].whole(mine).tolist(),
             "executed": executed.tolist(),
             "execute_ms": np.where(rows.is_spout, 0.0, np.round(busy_ms, 3)).tolist(),
-            "process_ms": _where(rows.is_acked, np.round(busy_ms, 3)),
+            "process_ms": _known_values(rows.is_acked, np.round(busy_ms, 3)),
             "queue": queue.tolist(),
             "cpu_ms": cpu_ms,
             "backpressure_ms": blocked_ms,
-            "dropped": _where(rows.has_limit, dropped_of_task),
+            "dropped": _known_values(rows.has_limit, dropped_of_task),
         }
         self._streams = {"task": rows.streams.task_column, "stream": rows.streams.names[0], "emitted": streams.tolist()}
         of_task = np.maximum(executed, 1)[rows.sources.rows.of_task]
@@ -310,7 +310,7 @@ class _Groups:
             "stream": rows.sources.rows.names[1],
             "executed": sources.tolist(),
             "execute_ms": source_ms.tolist(),
-            "dropped": _where(rows.has_limit[rows.sources.rows.of_task], dropped),
+            "dropped": _known_values(rows.has_limit[rows.sources.rows.of_task], dropped),
         }
         self._spout_columns(active, emitted, waiting, behind_ms, mine)
         self._sink_columns(executed, mine)
@@ -324,7 +324,7 @@ class _Groups:
         columns |= {"behind": waiting, "behind_ms": np.round(behind_ms, 3)}
         self._spouts: dict[str, list[Any]] = {"task": rows.tasks.task_column, "emitted": emitted.tolist()}
         for name, values in columns.items():
-            self._spouts[name] = _where(self._counts_now, values)
+            self._spouts[name] = _known_values(self._counts_now, values)
         self._spout_rows: dict[int, list[int]] = {}  # by worker
         workers = rows.tasks.worker[rows.is_spout].tolist()
         for row, worker in zip(np.flatnonzero(rows.is_spout).tolist(), workers, strict=True):
@@ -396,7 +396,7 @@ class _Groups:
         self._counts.tasks["written_s"].values[[row for row in rows if self._counts_now[row]]] = t
 
 
-def _where(known: Flags, values: Ints | Floats) -> list[Any]:
+def _known_values(known: Flags, values: Ints | Floats) -> list[Any]:
     """Return the values, null where they are not known."""
     return [value if is_known else None for value, is_known in zip(values.tolist(), known.tolist(), strict=True)]
 
