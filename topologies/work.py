@@ -95,7 +95,7 @@ def queue_limit_errors(flux: str) -> Iterator[str]:
             f" full queue would hold back who feeds it before anything is dropped; lower it, or set {BUFFER} to"
             f" {2 * limit}"
         )
-    others = [each["id"] for each in document["bolts"] if not each["className"].startswith(f"{PACKAGE}.")]
+    others = [each["id"] for each in document.get("bolts") or () if not each["className"].startswith(f"{PACKAGE}.")]
     if others or catalogue.has_state(document):
         whose = f"{', '.join(others)}: bolts that are not ours drop" if others else "a bolt with state drops"
         yield f"{where}, and {whose} nothing; leave it out, or take a topology of {PACKAGE} without state"
@@ -192,11 +192,7 @@ class IdleWait:
 class TopologyWork:
     """`buffer`: tuples in the receive queue of an executor; `limit`: those that may wait in that of a bolt. `ackers`:
     executors of Storm's acker; `pending`: trees of tuples that a task of a spout may have in flight, None: any number;
-    """`buffer`: tuples in the receive queue of an executor; `limit`: those that may wait in that of a bolt. `ackers`:
-    executors of Storm's acker; `pending`: trees of tuples that a task of a spout may have in flight, None: any number;
     `timeout_s`: until one is given up. `lengths`: by component, of the texts that it gets; of a spout, that it draws.
-    `has_traffic`: its workers count tuples by pair of tasks. `routes`: of the streams of which it is known which task
-    sends to which."""
     `has_traffic`: its workers count tuples by pair of tasks. `routes`: of the streams of which it is known which task
     sends to which."""
 

@@ -66,7 +66,7 @@ def test_each_topology_has_the_numbers_that_it_has_alone(three: SeriesPaths) -> 
     assert len(metrics) > 15
     for name in metrics:
         found, alone = (shifted(rows(three, name, "star", run), s) for run, s in ((RUN, 1000.0), ("alone", 2000.0)))
-        assert found or name in ("actions", "readings"), name
+        assert found or name in ("actions", "group_windows", "readings"), name
         assert found == alone, name
     for name in of_machines:  # there they are the only topology's; at e2 the cluster's steady part is another
         whole = [row | {"topology": "star"} for row in rows(three, name, "all") if row.get("event_id", "e1") == "e1"]
