@@ -6,9 +6,10 @@ components from the group with the most load to the one with the least (algorith
 (algorithm 2). At a reschedule it deals all components out anew (6.2.1). A group with a spout is one of generators: no
 component goes there, and none leaves.
 
-The load of a component is its rate times its mean processing time (6.2), in cores; a group's is the sum over its number
-of machines (eq. 1), and a load series has one value a period over the latest `window_s`. Where DT is silent, or at odds
-with itself:
+The load of a component is the CPU time that its tuples need (6.2: rate times processing time), in cores; a group's is
+the sum over its machines' cores (eq. 1; DT's have one), and a load series has a value for each period of the latest
+`window_s`.
+Where DT is silent, or at odds with itself:
 
 - the threshold of the correlation, the waits and the window are those of the author's code; those of loads are ours
 - ES_PE of algorithm 1 is a share of the group's average: only then does N1 / N2 turn it into what the other one gets
@@ -72,6 +73,7 @@ class DodoParameters:
     rest_after_launch_s: float = 120.0  # T_launch, and T_shutdown
     executors_per_machine: int = 1  # of a component
     rate: Literal["executed", "arriving"] = "executed"  # λ of a load: what is queued or dropped counts as arriving only
+    time: Literal["cpu", "processing"] = "cpu"  # p of a load: of the executors' threads, or from take to done
     max_samples_age_s: float = 10.0
 
     def __post_init__(self) -> None:
@@ -194,9 +196,16 @@ class _Round:
         self.memory = replace(self.memory, loads=series, times=[*times, self.now])
 
     def _load(self, component: Component) -> float | None:
-        arriving = [edge.tuples_per_s for edge in self.topology.edges if edge.target == component.name]
-        rate = sum(each or 0.0 for each in arriving) if self.parameters.rate == "arriving" else component.executed_per_s
-        return 0.0 if rate == 0 else rate and component.execute_ms and rate * component.execute_ms / 1000
+        executed, used = component.executed_per_s, [each.cpu_load for each in component.executors]
+        if self.parameters.time == "processing":
+            used = [
+                0.0 if executed == 0 else executed and component.execute_ms and executed * component.execute_ms / 1000
+            ]
+        load = None if None in used else sum(each for each in used if each is not None)
+        if self.parameters.rate == "executed" or not load or not executed:
+            return load
+        arriving = sum(edge.tuples_per_s or 0.0 for edge in self.topology.edges if edge.target == component.name)
+        return load * arriving / executed
 
     def _members(self) -> dict[str, dict[str, Sequence[float]]]:
         """Return the load series of the components of each group without a spout."""
@@ -207,18 +216,24 @@ class _Round:
         return members
 
     def _loads(self) -> dict[str, float]:
-        """Return ES_C of each group, by its number of machines."""
-        return {
-            group: fmean(group_series(members, len(self.machines[group])) or [0.0])
-            for group, members in self._members().items()
-        }
+        """Return ES_C of each group, as a share of its machines' cores."""
+        return {group: fmean(group_series(members, self._cores(self.machines[group])) or [0.0])
+                for group, members in self._members().items()}  # fmt: skip
+
+    def _cores(self, machines: Sequence[str]) -> float:
+        """Return the cores of machines; one counts as one where they are unknown."""
+        cores = {machine.name: machine.cores or 1.0 for machine in self.observation.machines}
+        return sum(cores[name] for name in machines)
 
     def _words(self) -> str:
         return ", ".join(f"{group} {load:.2f}" for group, load in self._loads().items())
 
     def _move(self) -> Decision | None:
         """Carry out algorithm 1."""
-        sizes = {group: len(self.machines[group]) if self.parameters.capacity else 1 for group in self.working}
+        sizes = {group: self._cores(self.machines[group]) for group in self.working}
+        if not self.parameters.capacity:
+            number = sum(len(self.machines[group]) for group in self.working)
+            sizes = dict.fromkeys(sizes, sum(sizes.values()) / number)  # as if each had one machine
         moves = transmissions(self._members(), sizes, self.parameters)
         if not moves:
             return None
@@ -315,10 +330,10 @@ def static_mapping(loads: Mapping[str, float], sizes: Mapping[str, int]) -> dict
     return mapping
 
 
-def group_series(members: Loads, machines: int) -> list[float]:
-    """Return the load of a group in each period (DT eq. 1); empty without members."""
+def group_series(members: Loads, cores: float) -> list[float]:
+    """Return the load of a group in each period, as a share of its cores (DT eq. 1); empty without members."""
     length = min(map(len, members.values()), default=0)
-    return [sum(series[at - length] for series in members.values()) / machines for at in range(length)]
+    return [sum(series[at - length] for series in members.values()) / cores for at in range(length)]
 
 
 def correlation(left: Sequence[float], right: Sequence[float]) -> float:
@@ -333,11 +348,11 @@ def correlation(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def transmissions(
-    groups: Mapping[str, Loads], sizes: Mapping[str, int], parameters: DodoParameters
+    groups: Mapping[str, Loads], sizes: Mapping[str, float], parameters: DodoParameters
 ) -> list[tuple[str, str, str]]:
     """Return (component, from group, to group) of each component that algorithm 1 moves.
 
-    `groups`: the load series of the components of each, in cores. `sizes`: what a group's load is shared by.
+    `groups`: the load series of the components of each, in cores. `sizes`: cores by which a group's load is shared.
     """
     series = {group: group_series(members, sizes[group]) for group, members in groups.items()}
     means = {group: fmean(values) if values else 0.0 for group, values in series.items()}

@@ -177,11 +177,20 @@ class Cluster:
         self.topology = Topology("t-1", "t", 20, components, edges)
 
     def observation(self, **changes: Any) -> Observation:
+        """Machines have half a core each, of which the loads are shares; tuples take twice their CPU time."""
         components = tuple(
-            replace(each, executed_per_s=100.0, execute_ms=self.loads[each.name] * 10) if each.kind == "bolt" else each
+            replace(
+                each, executed_per_s=100.0, execute_ms=self.loads[each.name] * 10,
+                executors=tuple(
+                    replace(e, cpu_load=self.loads[each.name] / 2 / len(each.executors)) for e in each.executors
+                ),
+            )
+            if each.kind == "bolt" else each
             for each in self.topology.components
+        )  # fmt: skip
+        machines = tuple(
+            replace(m, cores=0.5) for m in topologies_by_hand.machines(self.machines) if m.name not in self.gone
         )
-        machines = tuple(m for m in topologies_by_hand.machines(self.machines) if m.name not in self.gone)
         seen = replace(self.topology, components=components, samples_age_s=1.0, window_s=30.0)
         limits = MachineLimits(3, 8, len(machines))
         observation = Observation(
@@ -275,6 +284,25 @@ def test_groups_may_begin_with_fewer_machines() -> None:
     (begin,) = [each for each in cluster.rounds(5) if each.release]
     assert begin.release == ("m3", "m4") and begin.reason == "groups begin with sources 1, work 1, small 1"
     assert cluster.executors("extract") == {"m2": 1}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "load"),
+    [
+        ({}, 0.45),  # of the executors' threads
+        ({"time": "processing"}, 0.9),  # 0.9 s for the tuples of a second, of half a core: 1.8
+        ({"rate": "arriving"}, 0.9),  # twice as many come as are executed
+    ],
+)
+def test_a_load_is_cpu_time_or_processing_time_of_what_is_executed_or_comes(
+    parameters: dict[str, Any], load: float
+) -> None:
+    cluster = Cluster({"extract": 0.3, "count": 0.9, "top": 0.0}, balance=False, **parameters)
+    cluster.topology = replace(
+        cluster.topology, edges=tuple(replace(edge, tuples_per_s=200.0) for edge in cluster.topology.edges)
+    )
+    cluster.rounds(3)
+    assert cluster.memory["loads"]["count"][-1] == pytest.approx(load)
 
 
 def test_growth_ends_at_the_experiment_s_limit() -> None:
