@@ -22,6 +22,7 @@ from scheduler_plugins.model import (
     WorkerMachine,
 )
 from scheduler_plugins.policies import bind, etp
+from scheduler_plugins.policies.dodo import DodoParameters, instances_to_add, static_mapping, transmissions
 from scheduler_plugins.policies.partition import OBJECTIVES
 from scheduler_plugins.policies.scaling import executors_for_new_machines
 from scheduler_plugins.policies.stela import StelaParameters
@@ -261,6 +262,23 @@ def intervals_too_short() -> float:
     return sum(isinf(daily_cost_cents(minutes, every_h, 11, 0.08)) for minutes in BATCH_MIN for every_h in INTERVALS_H)
 
 
+THRESHOLDS = DodoParameters(correlation=1.01, max_load=0.8, min_load=0.3, ideal=0.8)  # any correlation; DT has none
+
+
+def group_percent(group: str) -> float:
+    """Return the average load in percent of a machine, with components of 9, 5, 4 and 3 on three machines and one (DT
+    6.2.1)."""
+    loads, sizes = {"a": 0.9, "b": 0.5, "c": 0.4, "d": 0.3}, {"three": 3, "one": 1}
+    mapping = static_mapping(loads, sizes)
+    return sum(100.0 * loads[name] for name, place in mapping.items() if place == group) / sizes[group]
+
+
+def moves_from_one(sizes: Mapping[str, float]) -> float:
+    """Return how many components go from one machine, with 0.65 and 0.25, to a `group` with 0.3 (DT algorithm 1)."""
+    loads = {"other": {"a": (0.65, 0.65), "b": (0.25, 0.25)}, "group": {"c": (0.3, 0.3)}}
+    return float(len(transmissions(loads, sizes, THRESHOLDS)))
+
+
 COMPUTATIONS: dict[str, Callable[[], float]] = {
     **{f"etp_of_operator_{operator}": partial(etp_percent, operator) for operator in ("1", "3", "4", "6")},
     "etp_order_misplaced": order_mismatches,
@@ -280,6 +298,14 @@ COMPUTATIONS: dict[str, Callable[[], float]] = {
     "daily_cost_of_three_days_cents": partial(daily_cost_cents, BATCH_MIN[1], 3.0, 11, 0.08),
     "batch_intervals_too_short": intervals_too_short,
     "daily_cost_of_23_machines_cents": partial(daily_cost_cents, 24 * 60.0, 24.0, 23, 0.065),  # a stream runs all day
+
+
+    "average_load_of_three_machines": lambda: group_percent("three"),
+    "average_load_of_one_machine": lambda: group_percent("one"),
+    "moves_of_algorithm_1": lambda: moves_from_one({"group": 6.0, "other": 1.0}),
+    "moves_of_algorithm_1_to_one_machine": lambda: moves_from_one({"group": 1.0, "other": 1.0}),
+    "machines_of_algorithm_2": lambda: 5 + instances_to_add(5, 1.6, THRESHOLDS),
+    "machines_of_algorithm_2_after_shrinking": lambda: 8 + instances_to_add(8, 0.16, THRESHOLDS),
     "utility_percent_at_the_level": partial(
         utility_percent, ServiceLevel(latency_ms=100.0, max_utility=10.0), 100.0, None
     ),

@@ -63,8 +63,8 @@ class DodoParameters:
     most_moves: int = 1000  # components of a pair in one decision
     load_difference: float = 0.2  # of two groups, above which components move
     correlation: float = 0.0  # of two groups, below which components move
-    max_load: float = 0.8  # of a group, above which it grows
-    min_load: float = 0.3  # below which it shrinks
+    max_load: float = 0.6  # of a group, above which it grows: on small machines a worker takes the rest for itself
+    min_load: float = 0.2  # below which it shrinks
     ideal: float = 0.8  # k: load after it shrank, as a share of `max_load`
     window_s: float = 300.0  # of load series
     period_s: float = 10.0  # of one value in them

@@ -141,12 +141,12 @@ def test_the_fullest_group_is_paired_with_the_idlest_and_the_middle_one_with_non
 def test_a_group_grows_until_it_has_the_most_load_and_shrinks_until_it_has_the_ideal_one(
     machines: int, load: float, change: int
 ) -> None:
-    assert instances_to_add(machines, load, DodoParameters()) == change
+    assert instances_to_add(machines, load, DodoParameters(max_load=0.8, min_load=0.3)) == change
 
 
 def test_no_group_swings_after_it_changed() -> None:
     """After any change of algorithm 2 the same load asks for none."""
-    parameters = DodoParameters()
+    parameters = DodoParameters(max_load=0.8, min_load=0.3)
     for machines, load in product(range(1, 40), (n / 20 for n in range(60))):
         after = machines + instances_to_add(machines, load, parameters)
         assert after >= 1 and instances_to_add(after, load * machines / after, parameters) == 0
@@ -154,7 +154,15 @@ def test_no_group_swings_after_it_changed() -> None:
 
 GROUPS = {"sources": ("m1",), "work": ("m2", "m3", "m4"), "small": ("m5",)}
 COMPONENTS = {"sources": ["tweets"], "work": ["extract"], "small": ["count", "top"]}
-FAST = {"period_s": 10, "every_s": 20, "correlation": 1.01, "rest_after_move_s": 100, "rest_after_launch_s": 50}
+FAST = {
+    "max_load": 0.8,
+    "min_load": 0.3,
+    "period_s": 10,
+    "every_s": 20,
+    "correlation": 1.01,
+    "rest_after_move_s": 100,
+    "rest_after_launch_s": 50,
+}
 
 
 class Cluster:
@@ -348,7 +356,7 @@ def test_lost_tasks_are_placed_on_what_is_left_of_their_group() -> None:
     [
         ({"components": {"a": ["x"], "b": ["x"]}}, "components has 'x' twice"),
         ({"components": {"a": "x"}}, "allowed are lists of components by group"),
-        ({"min_load": 0.7}, "min_load is 0.7; allowed is a number below"),
+        ({"min_load": 0.5}, "min_load is 0.5; allowed is a number below"),
         ({"correlation": 2}, "correlation is 2; allowed is a number from -1"),
         ({"executors_per_machine": 0}, "executors_per_machine is 0"),
         ({"rate": "all"}, "allowed are executed, arriving"),
