@@ -455,7 +455,8 @@ def test_every_estimated_claim_has_a_resolution_with_a_reason() -> None:
 def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> None:
     rows = {row.claim.name: row for row in judge_all(load_claims(), SeriesConditions({}))}
     exact = [row for row in rows.values() if row.claim.kind is ClaimKind.EXACT]
-    assert {row.claim.id for row in exact} == {"S01", "S02", "S14", "M13", "H01", "H02", "D09", "D10", "D12"}
+    dodo = {"D01", "D02", "D08", "D09", "D10", "D12"}
+    assert {row.claim.id for row in exact} == {"S01", "S02", "S14", "M13", "H01", "H02", *dodo}
     assert all(row.verdict == "reproduced" for row in exact)
     assert rows["S14"].measured == pytest.approx(100 * 15 / 70)
     assert rows["S01/op 3"].measured == pytest.approx(100 * 2000 / 4500)
@@ -469,6 +470,7 @@ def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> N
     ]
     moved = [rows[f"D09/{part}"].measured for part in ("ring, joins", "ring, leaves", "mod N, joins")]
     assert moved == [pytest.approx(5.15, abs=0.01), pytest.approx(5.81, abs=0.01), pytest.approx(94.96, abs=0.01)]
+    assert rows["D01/three machines"].measured == pytest.approx((90 + 50 + 30) / 3)
     # star's 10 / 4 = 2.5 a machine: the printed loop runs 3, 5 and 10 times, where a floor would make 2, 4 and 8 of it
     assert [rows[f"S02/star, {new} new"].measured for new in (1, 2, 4)] == [3, 5, 10]
 
