@@ -104,7 +104,8 @@ class DodoMemory:
     times: Sequence[float] = ()  # of the values in `loads`
     acts_from_s: float = 0.0
     has_begun: bool = False
-    growing: str | None = None  # the group that the machines of the request are for
+    growing: str | None = None  # the group that the machines of the latest request are for
+    requests: Sequence[str] = ()  # ids of those that are over
     resized: str | None = None  # the group that grew or shrank last
 
 
@@ -125,11 +126,15 @@ class _Round:
         if not memory.groups:
             groups = groups_of_components(self.topology, observation.groups, parameters.components)
             memory = replace(memory, groups=groups)
-        done = [each for each in observation.machine_requests if each.outcome == "done" and each.kind == "acquire"]
-        joined = {name for each in done for name in each.machines} - set(memory.machines) - set(memory.gone)
-        if memory.growing is not None and joined:
-            machines = {**memory.machines, **dict.fromkeys(sorted(joined), memory.growing)}
-            memory = replace(memory, machines=machines, growing=None)
+        for request in observation.machine_requests:
+            if memory.growing is None or request.outcome == "under_way" or request.request_id in memory.requests:
+                continue
+            joined = request.machines if request.outcome == "done" and request.kind == "acquire" else ()
+            memory = replace(
+                memory, requests=[*memory.requests, request.request_id],
+                machines={**memory.machines, **dict.fromkeys(joined, memory.growing)},
+                gone=[name for name in memory.gone if name not in joined],  # a name may come again
+            )  # fmt: skip
         self.memory = memory
         living = {machine.name for machine in observation.machines if machine.alive} - set(memory.gone)
         assigned = {name: group for group, names in observation.groups.items() for name in names}

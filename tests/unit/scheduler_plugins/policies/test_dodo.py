@@ -278,6 +278,15 @@ def test_groups_grow_in_turn_and_machines_that_joined_are_of_the_group_that_aske
     assert second.acquire == 1 and second.reason.startswith("small of 1 machines has load 0.90")
 
 
+def test_a_machine_that_left_may_join_another_group() -> None:
+    cluster = Cluster({"extract": 0.3, "count": 0.7, "top": 0.2}, balance=False, autoscale=True, begin={"work": 1})
+    cluster.rounds(6)
+    assert cluster.gone == {"m3", "m4"}
+    cluster.requests, cluster.gone = (HeldRequest("q2", "acquire", 1, ("m3",), "done"),), {"m4"}
+    cluster.rounds(2)
+    assert cluster.executors("count") == {"m3": 1, "m5": 1}
+
+
 def test_a_group_shrinks_and_nothing_stays_on_what_leaves() -> None:
     """0.3 cores over three machines are 0.1: 3 · (1 − 0.1 / 0.64) is 2, and two stay, so one leaves."""
     cluster = Cluster({"extract": 0.3, "count": 0.3, "top": 0.3}, balance=False, autoscale=True)
