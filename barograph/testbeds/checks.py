@@ -216,6 +216,8 @@ def _group_errors(experiment: Experiment, variant: Variant) -> Iterator[str]:
         yield "dodo is for one topology on groups of machines; write machines.groups, as {work: 6, small: 1}"
         return
     names = {each.name for each in _rendered(experiment.topologies_of(variant)[0]).components}
+    for group in variant.parameters.get("begin", {}).keys() - groups:
+        yield f"parameters.begin has the group {group}; machines.groups has {', '.join(groups)}"
     for group, members in variant.parameters.get("components", {}).items():
         if group not in groups:
             yield f"parameters.components has the group {group}; machines.groups has {', '.join(groups)}"

@@ -8,26 +8,30 @@ component goes there, and none leaves.
 
 The load of a component is the CPU time that its tuples need (6.2: rate times processing time), in cores; a group's is
 the sum over its machines' cores (eq. 1; DT's have one), and a load series has a value for each period of the latest
-`window_s`.
-Where DT is silent, or at odds with itself:
+`series_s`, of which it acts on half at least. Where DT is silent, or at odds with itself:
 
 - the threshold of the correlation, the waits and the window are those of the author's code; those of loads are ours
 - ES_PE of algorithm 1 is a share of the group's average: only then does N1 / N2 turn it into what the other one gets
-- a group or component whose load does not vary has no correlation: it counts as 0; a group without load may always
+- a load that varies by less than a thousandth has no correlation: it counts as 0; a group without load may always
   receive
-- `most_moves`: algorithm 1 makes a list for each pair, and 6.2.2 says that each group sends one component at a time; by
-  default the list
+- algorithm 1 makes a list for each pair, and 6.2.2 says that each group sends one component at a time, as in figure
+  23: one is the default of `most_moves`
+- "without capacity" (6.4) is only said to maximise the correlation: without line 7, one component of a pair moves
+  however little room the other group has, which gives both moves of figure 23 (b)
 - algorithm 2 keeps one I_L for all groups, so that one may get what another needs: each has its own here, and groups
   take turns, since a request is under way until its machines have joined
 - growth is rounded up: with whole numbers as printed, one machine never becomes two
 - line 11 would take more machines than a group has where k < 1. By its text the load afterwards is k times the maximum:
   a group shrinks by I_C · (1 − ES_C / (k · maximum)), rounded down, to two machines at least
 - Threshold_Capacity limits all groups together, as in its text: the experiment's `machines.max`
+- a component with fewer tasks than its group has machines is on some of them only; eq. 1 and algorithm 2 do not see
+  that
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, pstdev
@@ -59,14 +63,15 @@ class DodoParameters:
     begin: Mapping[str, int] = field(default_factory=dict)  # group → machines that it keeps as the hold begins
     balance: bool = True  # algorithm 1
     autoscale: bool = False  # algorithm 2
-    capacity: bool = True  # false: loads are not shared by the number of machines (DT 6.4, "w/o capacity")
-    most_moves: int = 1000  # components of a pair in one decision
+    capacity: bool = True  # false: algorithm 1 without its line 7 (DT 6.4, "w/o capacity")
+    most_moves: int = 1  # components of a pair in one decision
     load_difference: float = 0.2  # of two groups, above which components move
     correlation: float = 0.0  # of two groups, below which components move
     max_load: float = 0.6  # of a group, above which it grows: on small machines a worker takes the rest for itself
     min_load: float = 0.2  # below which it shrinks
     ideal: float = 0.8  # k: load after it shrank, as a share of `max_load`
-    window_s: float = 300.0  # of load series
+    window_s: int = 60  # of the rates
+    series_s: float = 300.0  # of load series
     period_s: float = 10.0  # of one value in them
     every_s: float = 60.0  # between two decisions
     rest_after_move_s: float = 600.0
@@ -79,6 +84,7 @@ class DodoParameters:
     def __post_init__(self) -> None:
         rests = dict.fromkeys(("rest_after_move_s", "rest_after_launch_s"), (0, 1e6))
         check_parameters(self, {"load_difference": (0, 1e6), "correlation": (-1, 1.01), "ideal": (0.01, 1), **rests})
+        check_whole_number("window_s", self.window_s, *scaling.WINDOW_BOUNDS_S)
         check_whole_number("most_moves", self.most_moves, 1, 1000)
         check_whole_number("executors_per_machine", self.executors_per_machine, 1, 1000)
         if self.min_load >= self.ideal * self.max_load:
@@ -103,6 +109,8 @@ class DodoMemory:
     loads: Loads = field(default_factory=dict)
     times: Sequence[float] = ()  # of the values in `loads`
     acts_from_s: float = 0.0
+    spreads_from_s: float = 0.0  # when a change that failed may be tried again
+    most: int = 250  # machines to request at once: half of what was refused or failed last
     has_begun: bool = False
     growing: str | None = None  # the group that the machines of the latest request are for
     requests: Sequence[str] = ()  # ids of those that are over
@@ -126,25 +134,31 @@ class _Round:
         if not memory.groups:
             groups = groups_of_components(self.topology, observation.groups, parameters.components)
             memory = replace(memory, groups=groups)
+        if observation.failures:
+            memory = replace(memory, spreads_from_s=self.now + parameters.every_s)
         for request in observation.machine_requests:
-            if memory.growing is None or request.outcome == "under_way" or request.request_id in memory.requests:
+            if request.outcome == "under_way" or request.request_id in memory.requests:
                 continue
-            joined = request.machines if request.outcome == "done" and request.kind == "acquire" else ()
+            is_done, is_acquired = request.outcome == "done", request.kind == "acquire"
+            present = request.machines if is_done == is_acquired else ()  # joined, or could not leave; names come again
+            joined = dict.fromkeys(present, memory.growing) if is_acquired and memory.growing is not None else {}
             memory = replace(
-                memory, requests=[*memory.requests, request.request_id],
-                machines={**memory.machines, **dict.fromkeys(joined, memory.growing)},
-                gone=[name for name in memory.gone if name not in joined],  # a name may come again
+                memory, requests=[*memory.requests[-9:], request.request_id],
+                machines={name: group for name, group in memory.machines.items() if name not in joined} | joined,
+                gone=[name for name in memory.gone if name not in present],
+                most=250 if is_done or not is_acquired else max(1, request.number // 2),
             )  # fmt: skip
         self.memory = memory
+        # Nimbus may take a machine that is slow for a dead one: while it has tasks it counts.
         living = {machine.name for machine in observation.machines if machine.alive} - set(memory.gone)
-        assigned = {name: group for group, names in observation.groups.items() for name in names}
-        assigned |= memory.machines
+        living |= {slot.machine for slot in self.topology.placement.values()} - set(memory.gone)
+        starting = {name: group for group, names in observation.groups.items() for name in names}
+        assigned = {name: group for name, group in starting.items() if name not in memory.machines} | memory.machines
         self.machines: dict[str, list[str]] = {group: [] for group in observation.groups}
         for name, group in assigned.items():
             if name in living:
                 self.machines[group].append(name)
-        spouts = {component.name for component in self.topology.components if component.kind == "spout"}
-        generators = {group for name, group in memory.groups.items() if name in spouts}
+        generators = {memory.groups[each.name] for each in self.topology.components if each.kind == "spout"}
         self.working = [group for group, names in self.machines.items() if names and group not in generators]
 
     def decide(self) -> Decision:
@@ -160,16 +174,23 @@ class _Round:
             return self._keep(f"held: {problem}") if problem else self._deal_out()
         if not self.observation.may_act:
             return self._keep("")
+        limits = self.observation.machine_limits
         if not self.memory.has_begun:
             self.memory = replace(self.memory, has_begun=True)
             most = {group: self.parameters.begin.get(group, len(names)) for group, names in self.machines.items()}
-            if leaving := tuple(name for group, names in self.machines.items() for name in names[most[group] :]):
+            leaving = tuple(name for group, names in self.machines.items() for name in names[most[group] :])
+            if leaving := leaving[: limits.now - limits.min if limits else 0]:
                 return self._release(
                     leaving, "groups begin with " + ", ".join(f"{group} {n}" for group, n in most.items())
                 )
         executors, placement = self._layout()
-        if executors or placement:
+        if (executors or placement) and self.now >= self.memory.spreads_from_s:
             return self._change(executors, placement, "components are spread over the machines of their groups")
+        times = self.memory.times
+        if not problem and (not times or self.now - times[-1] > 2 * self.parameters.period_s):
+            problem = "the CPU time of a component is not measured"
+        elif not problem and self.now - times[0] < self.parameters.series_s / 2 - self.parameters.period_s:
+            problem = "load series are too short"
         if problem or self.now < self.memory.acts_from_s:
             return self._keep(problem or f"acts again in {self.memory.acts_from_s - self.now:.0f} s")
         move = self._move() if self.parameters.balance else None
@@ -192,7 +213,7 @@ class _Round:
 
     def _take_loads(self) -> None:
         """Add a value to each series, unless a period is not over or a load is unknown."""
-        times = [t for t in self.memory.times if t > self.now - self.parameters.window_s]
+        times = [t for t in self.memory.times if t > self.now - self.parameters.series_s]
         loads = {each.name: self._load(each) for each in self.topology.components if each.kind == "bolt"}
         if (times and self.now - times[-1] < self.parameters.period_s - 0.5) or None in loads.values():
             return
@@ -202,6 +223,8 @@ class _Round:
 
     def _load(self, component: Component) -> float | None:
         executed, used = component.executed_per_s, [each.cpu_load for each in component.executors]
+        if executed == 0 and None in used:  # it had no tuple yet
+            return 0.0
         if self.parameters.time == "processing":
             used = [
                 0.0 if executed == 0 else executed and component.execute_ms and executed * component.execute_ms / 1000
@@ -226,9 +249,9 @@ class _Round:
                 for group, members in self._members().items()}  # fmt: skip
 
     def _cores(self, machines: Sequence[str]) -> float:
-        """Return the cores of machines; one counts as one where they are unknown."""
-        cores = {machine.name: machine.cores or 1.0 for machine in self.observation.machines}
-        return sum(cores[name] for name in machines)
+        """Return the cores of machines; where they are unknown, as many as the others have on average."""
+        cores = {each.name: each.cores for each in self.observation.machines if each.cores is not None}
+        return sum(cores.get(name, fmean(cores.values() or [1.0])) for name in machines)
 
     def _words(self) -> str:
         return ", ".join(f"{group} {load:.2f}" for group, load in self._loads().items())
@@ -236,9 +259,6 @@ class _Round:
     def _move(self) -> Decision | None:
         """Carry out algorithm 1."""
         sizes = {group: self._cores(self.machines[group]) for group in self.working}
-        if not self.parameters.capacity:
-            number = sum(len(self.machines[group]) for group in self.working)
-            sizes = dict.fromkeys(sizes, sum(sizes.values()) / number)  # as if each had one machine
         moves = transmissions(self._members(), sizes, self.parameters)
         if not moves:
             return None
@@ -258,7 +278,8 @@ class _Round:
         for group in (*working[turn:], *working[:turn]):
             load, names = loads[group], self.machines[group]
             change = instances_to_add(len(names), load, self.parameters)
-            change = min(change, limits.max - limits.now) if change > 0 else -min(-change, limits.now - limits.min)
+            room = min(self.memory.most, limits.max - limits.now)
+            change = min(change, room) if change > 0 else -min(-change, limits.now - limits.min)
             if not change:
                 continue
             words = f"{group} of {len(names)} machines has load {load:.2f}: {change:+d}"
@@ -279,9 +300,10 @@ class _Round:
 
     def _deal_out(self) -> Decision:
         """Answer a reschedule by the static mapping (6.2.1)."""
-        loads = {name: fmean(series) for name, series in self.memory.loads.items()}
-        mapping = static_mapping(loads, {group: len(self.machines[group]) for group in self.working})
-        self.memory = replace(self.memory, groups={**self.memory.groups, **mapping})
+        loads = {name: fmean(series) for members in self._members().values() for name, series in members.items()}
+        mapping = static_mapping(loads, {group: self._cores(self.machines[group]) for group in self.working})
+        rest = self.now + self.parameters.rest_after_move_s
+        self.memory = replace(self.memory, groups={**self.memory.groups, **mapping}, acts_from_s=rest)
         what = ", ".join(f"{name} in {group}" for name, group in sorted(mapping.items()))
         return self._change(*self._layout(), f"static mapping: {what}", settled=True)
 
@@ -292,17 +314,21 @@ class _Round:
         executors: dict[str, int] = {}
         slots_of_tasks: dict[int, Slot] = {}
         workers = {slot.machine: slot for slot in sorted(occupied, reverse=True)}
-        ports = {machine.name: Slot(machine.name, min(machine.ports)) for machine in self.observation.machines}
-        everywhere = [name for names in self.machines.values() for name in names]
-        for component in self.topology.components:
+        ports = {each.name: Slot(each.name, min(each.ports)) for each in self.observation.machines if each.ports}
+        everywhere = [name for group in self.working or self.machines for name in self.machines[group]]
+        tasks = Counter[str]()  # by machine
+        for component in sorted(self.topology.components, key=lambda each: (each.kind == "system", len(each.tasks))):
             machines = self.machines.get(self.memory.groups.get(component.name, ""), []) or everywhere
             number = len(component.executors)
             if component.kind != "system" and machines:
                 number = min(len(component.tasks), self.parameters.executors_per_machine * len(machines))
             if number != len(component.executors):
                 executors[component.name] = number
-            for index, (first, last) in enumerate(executor_ranges(component.tasks, number)):
-                name = machines[index % len(machines)] if machines else ""
+            executors_of = Counter[str]()
+            for first, last in executor_ranges(component.tasks, number):
+                name = min(machines, key=lambda each: (executors_of[each], tasks[each]), default="")
+                executors_of[name] += 1
+                tasks[name] += last - first + 1
                 if slot := workers.get(name) or ports.get(name):
                     slots_of_tasks.update(dict.fromkeys(range(first, last + 1), slot))
         return executors, initial_placement.changed_slots(self.topology, slots_of_tasks)
@@ -311,25 +337,28 @@ class _Round:
 def groups_of_components(
     topology: Topology, machines: Mapping[str, Sequence[str]], components: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
-    """Return component → group: that of `components`; one that is in none goes where the fewest are, by machine."""
+    """Return component → group: that of `components`; one that is in none goes where the fewest are, by machine, a bolt
+    not to spouts where there is another group."""
     groups = {name: group for group, names in components.items() if group in machines for name in names}
-    for component in topology.components:
+    for component in sorted(topology.components, key=lambda each: each.kind != "spout"):
         if component.kind != "system" and component.name not in groups:
             members = list(groups.values())
-            groups[component.name] = min(machines, key=lambda group: (members.count(group) + 1) / len(machines[group]))
+            taken = {groups.get(each.name) for each in topology.components if each.kind == "spout"}
+            offered = [group for group in machines if group not in taken or component.kind == "spout"] or list(machines)
+            groups[component.name] = min(offered, key=lambda group: (members.count(group) + 1) / len(machines[group]))
     return groups
 
 
-def static_mapping(loads: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str, str]:
-    """Return component → group: the largest load first, each to the group whose average load is then the smallest (DT
+def static_mapping(loads: Mapping[str, float], sizes: Mapping[str, float]) -> dict[str, str]:
+    """Return component → group: the largest load first, each to the group whose average load is the smallest so far (DT
     6.2.1).
 
-    `loads`: in cores. `sizes`: machines of a group, at least 1. Of equals the first one is taken.
+    `loads`: in cores. `sizes`: cores of a group. Of equals the first one is taken.
     """
     totals = dict.fromkeys(sizes, 0.0)
     mapping: dict[str, str] = {}
-    for name in sorted(loads, key=lambda name: -loads[name]):
-        group = min(sizes, key=lambda group: (totals[group] + loads[name]) / sizes[group])
+    for name in sorted(loads, key=lambda name: -loads[name]) if sizes else ():
+        group = min(sizes, key=lambda group: totals[group] / sizes[group])
         totals[group] += loads[name]
         mapping[name] = group
     return mapping
@@ -343,12 +372,12 @@ def group_series(members: Loads, cores: float) -> list[float]:
 
 def correlation(left: Sequence[float], right: Sequence[float]) -> float:
     """Return the correlation coefficient of two load series over the periods that both have (DT eq. 2 to 5); 0 where
-    one of them does not vary."""
+    one of them varies by less than a thousandth of its mean."""
     length = min(len(left), len(right))
     a, b = left[len(left) - length :], right[len(right) - length :]
-    if length < 2 or not (deviation := pstdev(a) * pstdev(b)) > 1e-12:
+    if length < 2 or any(pstdev(each) <= fmean(each) / 1000 for each in (a, b)):
         return 0.0
-    mean_a, mean_b = fmean(a), fmean(b)
+    mean_a, mean_b, deviation = fmean(a), fmean(b), pstdev(a) * pstdev(b)
     return fmean((x - mean_a) * (y - mean_b) for x, y in zip(a, b, strict=True)) / deviation
 
 
@@ -376,7 +405,8 @@ def transmissions(
         chosen: list[str] = []
         for name in sorted(members, key=lambda name: -closeness[name]):
             load = sum(fmean(members[each]) for each in (name, *chosen)) / sizes[full]
-            if len(chosen) < parameters.most_moves and load * sizes[full] / sizes[idle] < difference / 2:
+            fits = load * sizes[full] / sizes[idle] < difference / 2 if parameters.capacity else not chosen
+            if fits and len(chosen) < parameters.most_moves:
                 chosen.append(name)
         moves += [(name, full, idle) for name in chosen]
     return moves
