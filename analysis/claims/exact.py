@@ -262,7 +262,7 @@ def intervals_too_short() -> float:
     return sum(isinf(daily_cost_cents(minutes, every_h, 11, 0.08)) for minutes in BATCH_MIN for every_h in INTERVALS_H)
 
 
-THRESHOLDS = DodoParameters(correlation=1.01, max_load=0.8, min_load=0.3, ideal=0.8)  # any correlation; DT has none
+THRESHOLDS = DodoParameters(correlation=1.01, most_moves=9, max_load=0.8, min_load=0.3, ideal=0.8)  # DT names none
 
 
 def group_percent(group: str) -> float:
@@ -298,8 +298,6 @@ COMPUTATIONS: dict[str, Callable[[], float]] = {
     "daily_cost_of_three_days_cents": partial(daily_cost_cents, BATCH_MIN[1], 3.0, 11, 0.08),
     "batch_intervals_too_short": intervals_too_short,
     "daily_cost_of_23_machines_cents": partial(daily_cost_cents, 24 * 60.0, 24.0, 23, 0.065),  # a stream runs all day
-
-
     "average_load_of_three_machines": lambda: group_percent("three"),
     "average_load_of_one_machine": lambda: group_percent("one"),
     "moves_of_algorithm_1": lambda: moves_from_one({"group": 6.0, "other": 1.0}),
