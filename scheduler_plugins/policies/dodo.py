@@ -153,7 +153,8 @@ class _Round:
         living = {machine.name for machine in observation.machines if machine.alive} - set(memory.gone)
         living |= {slot.machine for slot in self.topology.placement.values()} - set(memory.gone)
         starting = {name: group for group, names in observation.groups.items() for name in names}
-        assigned = {name: group for name, group in starting.items() if name not in memory.machines} | memory.machines
+        assigned = {name: group for name, group in starting.items() if name not in memory.machines}
+        assigned |= memory.machines  # those that joined come last
         self.machines: dict[str, list[str]] = {group: [] for group in observation.groups}
         for name, group in assigned.items():
             if name in living:
