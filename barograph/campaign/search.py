@@ -141,7 +141,7 @@ def sentence(
     name = ", ".join([variant, *(f"{path} = {value}" for path, value in fields.items())])
 
     def at(place: int) -> str:
-        return f"at {search.steps[place][0]:g} {words(search.until.metric, numbers[place])}"
+        return f"at {search.steps[place][0]:g}: {words(search.until.metric, numbers[place])}"
 
     ends = f"{at(0)}, {at(len(search.steps) - 1)}"
     if threshold.holds is None:

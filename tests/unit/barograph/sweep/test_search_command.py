@@ -62,8 +62,8 @@ def test_a_search_measures_ends_halves_and_the_edge_again_and_goes_on_where_it_w
     said = capsys.readouterr().out
     assert rounds == whole and f"to measure: even_rebalance: {KEY} = 2, seed = 1" in said
     found = (
-        "2 is the smallest topology.overrides.executors.centre with throughput_after >= 380 (at 2 392.00 tuples/s"
-        " (389.52 to 394.48; 3 runs), at 1 252.00 tuples/s (249.52 to 254.48; 3 runs)); 3.12 USD a day"
+        "2 is the smallest topology.overrides.executors.centre with throughput_after >= 380 (at 2: 392.00 tuples/s"
+        " (389.52 to 394.48; 3 runs), at 1: 252.00 tuples/s (249.52 to 254.48; 3 runs)); 3.12 USD a day"
     )
     assert found in said.replace("\u202f", " ").replace("\u00a0", " ")
     path, data = document()
