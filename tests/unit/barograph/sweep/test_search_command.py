@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from analysis.claims.simulated_rows import DEMAND, read_sweep
-from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.files import read_json, write_json_atomic
 from barograph.campaign import search
 from barograph.campaign import sweep as campaign_sweep
 from barograph.campaign.sweep import SweepFolder, link_runs
@@ -17,9 +16,6 @@ from barograph.cli import main, sweep
 from barograph.errors import RunsFailed
 from barograph.series.series import open_series
 from barograph.settings import results_root
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Write = Callable[..., Path]
 KEY = "topology.overrides.executors.centre"
@@ -136,18 +132,3 @@ def test_on_machines_a_point_is_a_series_and_only_the_systems_own_failure_is_a_r
     path, data = document()
     links = sorted((path.parent / "points").iterdir())
     assert all(link.is_symlink() for link in links) and data["failures"][0]["blame"] == "system_under_test"
-
-
-@pytest.mark.spark
-def test_a_search_of_a_simulated_star_ends_in_a_page_and_a_number_for_claims(
-    spark: SparkSession, sweep_file: Write
-) -> None:
-    """An executor of the centre can do 124/s and 200/s are offered; each of two sinks gets every tuple."""
-    quiet = {"durations": {"warm_up_floor_s": 15, "warm_up_ceiling_s": 20, "after_floor_s": 90, "horizon_s": 90}}
-    assert main(["sweep", searched(sweep_file, [1, 3], **quiet), "--variants", "even_rebalance"]) == 0
-    folder = document()[0].parent
-    page = (folder / "report.html").read_text()
-    assert "2 is the smallest topology.overrides.executors.centre with throughput_after &gt;= 380" in page
-    assert "Throughput after.</b>" in page and "search" in page
-    runs = read_sweep(SeriesPaths(folder), ["throughput_after"])
-    assert [run.value for run in runs.of("even_rebalance", DEMAND, "e0")[()].values()] == [2]
