@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -117,8 +118,14 @@ def execute_batch(options: argparse.Namespace) -> int:
     java.require()
     into.mkdir(parents=True, exist_ok=True)
     console = stdout_console()
-    with signals_as_interrupt(), tempfile.TemporaryDirectory(prefix=".work-", dir=into) as work:
-        runs = list(batch_runs(recommendation, options, days, Path(work), into, need, line_printer(console)))
+    try:
+        with signals_as_interrupt(), tempfile.TemporaryDirectory(prefix=".work-", dir=into) as work:
+            runs = list(batch_runs(recommendation, options, days, Path(work), need, line_printer(console)))
+            for result in Path(work).glob("lists-*"):
+                result.rename(into / result.name)
+    finally:
+        with suppress(OSError):  # it has the result
+            into.rmdir()
     write_json_atomic(into / RESULT, {
         "v": 1, "recommendation": asdict(recommendation), "scale": options.scale, "spark_master": spark_master(),
         "ratings": options.ratings and str(options.ratings), "cores": os.cpu_count(),
@@ -141,7 +148,7 @@ def numbers(name: str, words: Sequence[str], kind: Callable[[str], Number]) -> l
 
 
 def batch_runs(
-    recommendation: Recommendation, options: argparse.Namespace, days: Sequence[int], work: Path, into: Path,
+    recommendation: Recommendation, options: argparse.Namespace, days: Sequence[int], work: Path,
     raw_bytes: int, say: Callable[[str], None],
 ) -> Iterator[BatchRun]:  # fmt: skip
     """Write the ratings, run each batch as often as asked, in shuffled blocks after one that does not count, and keep
@@ -168,23 +175,21 @@ def batch_runs(
         random = Random(recommendation.law.seed)
         plan = [(repetition, size) for repetition in range(1, options.repetitions + 1)
                 for size in random.sample(sizes, len(sizes))]  # fmt: skip
-        batch(recommendation, source, sizes[0], work, into)  # compiles Spark's code
+        batch(recommendation, source, sizes[0], work)  # compiles Spark's code
         for order, (repetition, size) in enumerate(plan, 1):
-            run = BatchRun(repetition, order, size, **batch(recommendation, source, size, work, into))
+            run = BatchRun(repetition, order, size, **batch(recommendation, source, size, work))
             say(f"{order} of {len(plan)}: {days_words(size)}, {run.records:,} ratings, {run.elapsed_s:.1f} s")
             yield run
 
 
-def batch(
-    recommendation: Recommendation, source: DataFrame, days: int | None, work: Path, into: Path
-) -> dict[str, Any]:
+def batch(recommendation: Recommendation, source: DataFrame, days: int | None, work: Path) -> dict[str, Any]:
     """Run the three rounds, each from and to disk as DT's jobs, and return numbers and times of a BatchRun."""
     from pyspark.sql import functions as f
 
     from analysis.recommendation import DAY_S
 
     spark, times = source.sparkSession, dict[str, float]()
-    folders = {"fans": work / "fans", "pairs": work / "pairs", "lists": into / f"lists-{days or 'all'}.parquet"}
+    folders = {"fans": work / "fans", "pairs": work / "pairs", "lists": work / f"lists-{days or 'all'}.parquet"}
     begin_s = time.perf_counter()
     rows = source if days is None else source.where(f.col("t_s") < days * DAY_S)
     rounds: tuple[Callable[[DataFrame], DataFrame], ...] = (
