@@ -154,7 +154,7 @@ def report(series_dir: Path, *, is_whole: bool) -> None:
     except NothingBeforeDeadline:
         pass
     except Exception as error:
-        if is_whole:
+        if is_whole or not failures_since(series.folder, series.opened_s):  # a full disk stores no progress
             raise
         raise _worst_failure(series) from error
     if not is_whole:
@@ -163,7 +163,7 @@ def report(series_dir: Path, *, is_whole: bool) -> None:
 
 def _worst_failure(series: Series) -> RunsFailed:
     failures = failures_since(series.folder, series.opened_s)
-    if not failures:  # a full disk stores no progress
+    if not failures:
         return RunsFailed(f"a run failed; see {series.folder / 'harness.log'}", "harness")
     blame, message = worst_of(failures)
     return RunsFailed(message, blame)

@@ -1,5 +1,6 @@
 """The process that carries a series out: it ends with its parent, and whoever is left releases; how to go on then."""
 
+import errno
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from barograph.child_processes import ChildProcess, group_members
 from barograph.cli import execution, terminal
 from barograph.cli.execution import Ending, _clean_up, _end_interrupted, _finish, carry_out, headline
 from barograph.cli.terminal import stdout_console
-from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, RunsFailed
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, RunsFailed, blame_of
 from barograph.machines import provision
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold, interruption
@@ -397,3 +398,17 @@ def _hang_up_and_terminate() -> None:
     with terminal.signals_held():
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_disk_so_full_that_no_failure_is_recorded_is_blamed_all_the_same(
+    own_folders: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+
+    def full(_folder: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(child, "analyse", full)
+    with pytest.raises(OSError, match="No space left") as refused:
+        child.report(series.folder, is_whole=False)
+    assert blame_of(refused.value) == "capacity"
