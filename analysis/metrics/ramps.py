@@ -6,16 +6,18 @@ course tells how many.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import inf
 from statistics import fmean
 
+from analysis.metrics import untimed
 from analysis.metrics.throughput import WINDOW_S
-from analysis.record.event_timeline import memberships
+from analysis.record.event_timeline import crashed_machines, memberships
 from analysis.record.small_tables import Row, Unit, by_unit, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
 
+SCOPES = ("total", "due", "spouts", "dropped")
 COURSES = ("rate", "sine", "trace")  # kinds of events
 MINUTE = 6  # windows
 GROWTH_S = 120.0  # from the zero until the highest offered rate is nearly reached: with less it is a step
@@ -42,7 +44,8 @@ def ramps(
             for row in of_units.get(unit, ()):
                 at_s = axis["zero_s"] + row["window_s"] - event["zero_s"]
                 is_inside = part["start_s"] <= at_s < part["end_s"] or 0.0 <= at_s <= end_s - event["zero_s"] - WINDOW_S
-                if row["scope"] in ("total", "due") and row["complete"] and row["rate"] is not None and is_inside:
+                is_counted = row["scope"] in SCOPES and not row["component"] and row["complete"]
+                if is_counted and row["rate"] is not None and is_inside:
                     rates[row["scope"]][at_s] = row["rate"]
             offered = {at_s: rate for at_s, rate in rates["due"].items() if at_s >= 0.0}
             highest = max(offered.values(), default=0.0)
@@ -51,18 +54,38 @@ def ramps(
                 yield event, event["zero_s"], end_s, rates
 
 
-def levels(rates: Rates) -> tuple[dict[str, float | None], bool]:
+def kept_up(rates: Rates, waiting: Mapping[float, float]) -> bool:
+    """Return whether, before the course, spouts emitted what was due, nothing was dropped, and queues neither grew nor
+    drained, all within 5 % of the offered rate, as far as they are measured. `waiting`: tuples in queues by window."""
+    due = {at_s: rate for at_s, rate in rates["due"].items() if at_s < 0.0}
+    if not due:
+        return False
+    offered, queued = fmean(due.values()), sorted(at_s for at_s in waiting if min(due) <= at_s <= max(due))
+    emitted = [due[at_s] - rate for at_s, rate in rates.get("spouts", {}).items() if at_s in due]
+    dropped = [rate for at_s, rate in rates.get("dropped", {}).items() if at_s in due]
+    differences = [fmean(each) for each in (emitted, dropped) if each]
+    if len(queued) > 1:
+        differences.append((waiting[queued[-1]] - waiting[queued[0]]) / (queued[-1] - queued[0]))
+    return all(abs(each) <= (1 - FOLLOWS) * offered for each in differences)
+
+
+def levels(rates: Rates, lasts_s: float, *, is_known: bool) -> tuple[dict[str, float | None], bool]:
     """Return `saturation_rate`, `peak` and `end_level`, and whether throughput followed the highest offered rate: the
-    first is then a lower bound."""
+    first is then a lower bound. `is_known`: throughput before kept up, and tells how many tuples come of each one
+    offered."""
     throughput, due = rates.get("total", {}), rates["due"]
     after = sorted(at_s for at_s in throughput if at_s >= 0.0)
     minutes = [part for part in zip(*(after[place:] for place in range(MINUTE)), strict=False)
                if part[-1] - part[0] < MINUTE * WINDOW_S]  # fmt: skip
+    last = after[-2 * MINUTE :]  # of the very last window a part may be missing
+    is_whole = (
+        len(last) == 2 * MINUTE and last[-1] - last[0] < 2 * MINUTE * WINDOW_S and lasts_s - last[-1] < 3 * WINDOW_S
+    )
     numbers: dict[str, float | None] = {
         "peak": max((_mean(throughput, part) for part in minutes), default=None),
-        "end_level": _mean(throughput, after[-2 * MINUTE :]) if len(after) >= 2 * MINUTE else None,
+        "end_level": _mean(throughput, last) if is_whole else None,
     }
-    earlier = [at_s for at_s in throughput if at_s < 0.0 and due.get(at_s)]
+    earlier = [at_s for at_s in throughput if at_s < 0.0 and due.get(at_s) and is_known]
     ratio = _mean(throughput, earlier) / _mean(due, earlier) if earlier else 0.0
     pairs = [(_mean(due, part), _mean(throughput, part)) for part in minutes if all(at_s in due for at_s in part)]
     follows = [(offered, min(offered, served / ratio)) for offered, served in pairs
@@ -76,18 +99,20 @@ def _mean(rates: Mapping[float, float], part: Iterable[float]) -> float:
 
 
 def machine_numbers(
-    spans: Spans, begin_s: float, end_s: float, used: Iterable[tuple[str, float, float]]
+    spans: Spans, begin_s: float, end_s: float, used: Iterable[tuple[str, float, float]], crashed: Collection[str]
 ) -> dict[str, float | None]:
-    """Return `machine_seconds` and `utilisation_percent`. `used`: machine, middle of a window, its share of the
-    quota."""
+    """Return `machine_seconds` and `utilisation_percent`, which needs all machines but crashed ones. `used`: machine,
+    middle of a window, its share of the quota."""
     shares = [
-        share for name, at_s, share in used
+        (name, share) for name, at_s, share in used
         if begin_s <= at_s < end_s and any(since_s <= at_s < until_s for since_s, until_s in spans.get(name, ()))
     ]  # fmt: skip
-    seconds = [min(until_s, end_s) - max(since_s, begin_s) for each in spans.values() for since_s, until_s in each]
+    seconds = {name: sum(max(0.0, min(until_s, end_s) - max(since_s, begin_s)) for since_s, until_s in each)
+               for name, each in spans.items()}  # fmt: skip
+    silent = {name for name, each in seconds.items() if each >= 2 * WINDOW_S}.difference(dict(shares), crashed)
     return {
-        "machine_seconds": sum(each for each in seconds if each > 0.0) if spans else None,
-        "utilisation_percent": 100.0 * fmean(shares) if shares else None,
+        "machine_seconds": sum(seconds.values()) if spans else None,
+        "utilisation_percent": 100.0 * fmean(share for _, share in shares) if shares and not silent else None,
     }
 
 
@@ -95,7 +120,11 @@ def numbers(read: Callable[[str], list[Row]]) -> Iterator[tuple[Row, dict[str, f
     """Yield for each course its event, its numbers, and those that are lower bounds."""
     zeros, events = read("zeros"), read("scale_events")
     axes = {unit_of(row): row["zero_s"] for row in zeros}
-    changes = memberships(read("events"))
+    changes, crashed = memberships(read("events")), crashed_machines(read("events"))
+    steady = {
+        (unit_of(row), row["event_id"]) for row in read("intervals") if row["phase"] == "before" and row["steady"]
+    }
+    queues = untimed.queues(read("activity"))
     spans: dict[str, dict[str, Sequence[tuple[float, float]]]] = defaultdict(dict)
     for row in read("machines"):
         always = () if row["joins_at_scale"] else ((-inf, inf),)
@@ -107,8 +136,12 @@ def numbers(read: Callable[[str], list[Row]]) -> Iterator[tuple[Row, dict[str, f
             used[unit_of(row)].append((row["machine"], middle_s, row["utilisation_mean"]))
     clusters = {run for run, topology in axes if topology == WHOLE_CLUSTER}
     for event, begin_s, end_s, rates in ramps(read("throughput"), events, read("intervals"), zeros):
-        of_load, follows = levels(rates)
         unit = unit_of(event)
+        key, waiting = (unit, event["event_id"]), dict[float, float]()
+        for queue in queues:
+            for at_s, tuples in queue.get(key, {}).items():
+                waiting[at_s] = waiting.get(at_s, 0.0) + tuples
+        of_load, follows = levels(rates, end_s - begin_s, is_known=key in steady and kept_up(rates, waiting))
         if unit[1] == WHOLE_CLUSTER or unit[0] not in clusters:
-            of_load |= machine_numbers(spans.get(unit[0], {}), begin_s, end_s, used[unit])
+            of_load |= machine_numbers(spans.get(unit[0], {}), begin_s, end_s, used[unit], crashed[unit[0]])
         yield event, of_load, ("saturation_rate",) if follows else ()

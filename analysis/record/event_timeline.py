@@ -97,12 +97,13 @@ def crashed_machines(events: Iterable[Json]) -> defaultdict[str, set[str]]:
 
 
 def memberships(events: Iterable[Json]) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """Return (run, machine) -> from when until when it was in the cluster, of machines that joined or left. Infinite if
-    it was there as the run began, or is as it ends. From the table `events`."""
+    """Return (run, machine) -> from when until when it was in the cluster, of machines that joined, left or died
+    in an event. Infinite if it was there as the run began, or is as it ends. From the table `events`."""
     spans: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for event in sorted(events, key=lambda event: float(event["t_s"])):
-        for name in event["machines"] or () if event["kind"] in POLICY_CHANGES else ():
-            is_first, has_joined = (event["run_id"], name) not in spans, POLICY_CHANGES[event["kind"]] == "joined"
+        is_change = event["kind"] in (*POLICY_CHANGES, "scale_aborted")
+        for name in event["machines"] or () if is_change else ():
+            is_first, has_joined = (event["run_id"], name) not in spans, event["kind"] == "machines_joined"
             of_machine = spans.setdefault((event["run_id"], name), [])
             is_inside = is_first if not of_machine else of_machine[-1][1] == inf
             if has_joined and (is_first or not is_inside):

@@ -22,12 +22,14 @@ def is_sweep(folder: Path) -> bool:
 
 
 def newest_sweeps(results: Path) -> dict[str, SeriesPaths]:
-    """Return by name the newest simulated sweep with tables, even if points of it failed, which its rows then say."""
+    """Return by name the newest simulated sweep with tables, even if points of it failed, which its rows then say; of
+    searches one that is over."""
     sweeps: dict[str, SeriesPaths] = {}
     for path in sorted(results.glob(f"*/*/{PREFIX}*/{SWEEP_FILE}"), key=lambda path: path.parent.name):
         paths, name = SeriesPaths(path.parent), experiment_of(path.parent)
         document = read_json_or_none(path) or {}
-        if paths.table("measurements").is_dir() and document.get("testbed", SIMULATED) == SIMULATED:
+        is_over = "search" not in document or bool(document["search"].get("results"))
+        if is_over and paths.table("measurements").is_dir() and document.get("testbed", SIMULATED) == SIMULATED:
             sweeps[name] = paths
     return dict(sorted(sweeps.items()))
 

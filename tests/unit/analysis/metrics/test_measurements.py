@@ -201,9 +201,11 @@ def test_new_machines_are_to_get_as_many_instances_as_the_printed_loop_runs(
     assert ("e1", over) not in measured(moves=[moved | {"old_machines": 0}])
 
 
-def ramp(served: Mapping[float, float], over_s: float = 1000.0, kind: str = "trace") -> dict[str, dict[str, Any]]:
+def ramp(
+    served: Mapping[float, float], over_s: float = 1000.0, kind: str = "trace", **other: Any
+) -> dict[str, dict[str, Any]]:
     """Rows by metric of a load that grows to 10,000/s and stays there, 1200 s in all; two tuples come of each one
-    offered. `served`: from which second on which throughput at most; m2 is there for 300 s of it."""
+    offered. `served`: from which second on which throughput at most; m2 is there for 300 s of it. `other`: tables."""
     windows = []
     for second in range(-100, 1200, 10):
         offered = 100.0 if second < 0 else min(1.0, (second + 5) / over_s) * 10_000
@@ -222,6 +224,7 @@ def ramp(served: Mapping[float, float], over_s: float = 1000.0, kind: str = "tra
         "cpu_windows": [{**UNIT, "window_s": float(second), "machine": name, "utilisation_mean": share}
                         for name, share in shares.items() for second in range(-100, 1200, 10)],
     }  # fmt: skip
+    tables |= {name: rows(tables.get(name, [])) for name, rows in other.items()}
     return {row["metric"]: row for row in measurements.measurements(reading(**tables))}
 
 
@@ -234,6 +237,59 @@ def test_a_growing_load_has_the_rate_where_throughput_stops_following_and_machin
     assert not fallen["saturation_rate"]["censored"]
     pause = ramp({300.0: 0.0, 340.0: 1e9, 800.0: 8_000.0})  # workers restart, and throughput follows again
     assert pause["saturation_rate"]["value"] == 8_000.0
+
+
+def queue(per_s: float) -> Any:
+    """Of a queue that changes by so much."""
+    return lambda _: [{**KEY, "window_s": float(at_s), "queue": 900 + per_s * at_s, "emitted": 9.0}
+                      for at_s in range(-100, 100, 10)]  # fmt: skip
+
+
+def windows(scope: str, rate: float) -> Any:
+    return lambda rows: [*rows, *({**WHOLE, "window_s": float(at_s), "scope": scope, "rate": rate}
+                                  for at_s in range(-100, 0, 10))]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("other", "is_known"),
+    [
+        ({"activity": queue(0.0)}, True),
+        ({"activity": queue(4.0), "throughput": windows("spouts", 97.0)}, True),
+        ({"activity": queue(6.0)}, False),
+        ({"activity": queue(-6.0)}, False),
+        ({"throughput": windows("spouts", 90.0)}, False),
+        ({"throughput": windows("dropped", 10.0)}, False),
+        ({"intervals": lambda rows: [{**row, "steady": False} for row in rows]}, False),
+    ],
+)
+def test_a_rate_that_throughput_follows_needs_a_time_before_that_kept_up(other: Any, is_known: bool) -> None:
+    """100/s are due before: 300 of 400 served would make each later rate look followed."""
+    assert ("saturation_rate" in ramp({0.0: 6_000.0}, **other)) == is_known
+
+
+def test_a_level_at_the_end_and_utilisation_are_of_all_windows_and_machines() -> None:
+    def until(last_s: float) -> Any:
+        return lambda rows: [{**row, "complete": row["window_s"] <= last_s} for row in rows]
+
+    assert "end_level" not in ramp({}, throughput=until(900.0))
+    assert "end_level" in ramp({}, throughput=until(1180.0)), "the last window may be cut"
+    gap = ramp({}, throughput=lambda rows: [{**row, "complete": row["window_s"] != 1150.0} for row in rows])
+    assert "end_level" not in gap and "peak" in gap
+
+    def silent(rows: Any) -> Any:
+        return [row for row in rows if row["machine"] == "m1"]
+
+    crash = {**UNIT, "t_s": 300.0, "kind": "crashed", "machine": "m2", "machines": None}
+    assert "utilisation_percent" not in ramp({}, cpu_windows=silent)
+    found = ramp({}, cpu_windows=silent, events=lambda rows: [*rows, crash])
+    assert found["utilisation_percent"]["value"] == 50.0
+
+
+def test_a_machine_that_died_in_an_aborted_event_costs_nothing_from_then_on() -> None:
+    def aborted(rows: Any) -> Any:
+        return [{**row, "kind": "scale_aborted"} if row["kind"] == "machines_left" else row for row in rows]
+
+    assert ramp({}, events=aborted)["machine_seconds"]["value"] == 1200 + 300
 
 
 def test_throughput_that_follows_to_the_end_gives_a_lower_bound_and_a_step_is_no_ramp() -> None:
