@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from analysis import session
-from analysis.metrics.definitions import METRICS, metric
+from analysis.metrics.definitions import METRICS, RUN_TABLES, metric
 from analysis.numerals import number, with_unit
 from analysis.pipeline import analyse_runs
 from analysis.record import sweep_record
@@ -27,7 +27,7 @@ from barograph.machines.holdings import pricing_of
 from barograph.plan.experiment import Experiment
 from barograph.plan.search import Condition, Judgement, Numbers, Search, Threshold
 from barograph.plan.simulation import is_simulated
-from barograph.plan.sweep import Axis, Sweep
+from barograph.plan.sweep import Axis, Sweep, values_words
 from barograph.series.results import avro_jars
 from barograph.settings import spark_master
 from barograph.testbeds.checks import machine_requests
@@ -45,11 +45,12 @@ def require_metric(sweep: Sweep, condition: Condition) -> None:
 
 
 def judge(condition: Condition, most: int, numbers: Numbers) -> Judgement:
-    """Judge runs of one value. Where a run has no number the condition does not hold. Repetitions may be looked at
-    several times: the level is divided by that number."""
+    """Judge runs of one value. Where one has no number the condition does not hold, which is sure where none of enough
+    runs has. Repetitions may be looked at several times: the level is divided by that number."""
     values = [value for value in numbers if value is not None]
     if len(values) < len(numbers):
-        return Judgement(holds=False, sure=True, over=True)
+        sure = not values and len(numbers) >= min(MINIMUM_BLOCKS, most)
+        return Judgement(holds=False, sure=sure, over=sure or len(numbers) >= most)
     region = effects.Interval(*((-inf, condition.bound) if condition.is_upper else (condition.bound, inf)))
     effect, looks = effects.own_number(values), max(1, most - MINIMUM_BLOCKS + 1)
     sure = effect is not None and (
@@ -61,26 +62,70 @@ def judge(condition: Condition, most: int, numbers: Numbers) -> Judgement:
 def measure_numbers(
     folder: SweepFolder, condition: Condition, say: Say, spark: ExitStack
 ) -> dict[str, list[float | None]]:
-    """Return the numbers of these points' runs by the point's id, of the last event that has the metric. `spark` keeps
-    the session for the next round; not where points run on machines, which may need the memory for hours."""
-    paths, by_run = SeriesPaths(folder.root), dict[str, float | None]()
+    """Return the numbers of these points' runs by the point's id: None where a run failed. `spark` keeps the session
+    for the next round; not where points run on machines, which may need the memory for hours. Raises ExperimentError
+    where a complete run has no number that tells whether the condition holds."""
+    paths, rows = SeriesPaths(folder.root), list[dict[str, Any]]()
     if link_runs(folder):
         jars = avro_jars(paths, say)
         if all(is_simulated(point.experiment) for point in folder.points):
             spark.enter_context(session.shared_session(spark_master(), 0, session.jar_settings(jars)))
         analyse_runs(folder.root, spark_master(), jars=jars)
-        for row in sorted(sweep_record.measurements(paths), key=lambda row: event_order(row["event_id"])):
-            if row["metric"] == condition.metric:  # a lower bound shows that it is at least that
-                is_open = row["censored"] and condition.is_upper
-                by_run[row["run_id"]] = None if is_open else row["value"]
-    return {
-        point.point_id: [
-            by_run.get(f"{point.number:05d}.{variant.name}-r{block}")
+        rows = sweep_record.measurements(paths)
+    complete, numbers = {path.name for path in paths.runs.iterdir()}, dict[str, list[float | None]]()
+    for point in folder.points:
+        event_id = event_of(condition.metric, len(point.experiment.events), rows)
+        of_event = {row["run_id"]: row for row in rows
+                    if (row["metric"], row["event_id"]) == (condition.metric, event_id)}  # fmt: skip
+        runs = [
+            f"{point.number:05d}.{variant.name}-r{block}"
             for block in range(1, point.experiment.repetitions + 1)
             for variant in point.experiment.variants
         ]
-        for point in folder.points
-    }
+        where = f"{condition.words()}, {values_words(point.values)}"
+        numbers[point.point_id] = [
+            number_of(condition, of_event.get(run), f"{where}: run {run}, event {event_id}")
+            if run in complete
+            else None
+            for run in runs
+        ]
+    return numbers
+
+
+def event_of(name: str, events: int, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the event of the plan whose number counts, for all runs: the last one, where each event has the metric's
+    sides; else the last for which a run of these has such numbers."""
+    if "_before" in name or "_after" in name:
+        return f"e{events}"
+    names = next((group for group in RUN_TABLES.values() if name in group and "peak" in group), (name,))
+    return max((row["event_id"] for row in rows if row["metric"] in names), key=event_order, default=f"e{events}")
+
+
+def number_of(condition: Condition, row: Mapping[str, Any] | None, where: str) -> float | None:
+    """Return the number of a complete run; None for a lower bound above what it may be. Raises ExperimentError where
+    there is none, or a lower bound that leaves open whether the condition holds."""
+    if row is None:
+        raise ExperimentError(
+            f"{where}: the run is complete and {condition.metric} was not measured, which says nothing about the"
+            " condition; see docs/metrics.md for what it needs, or search with another metric"
+        )
+    value = float(row["value"])
+    if not row["censored"]:
+        return value
+    if value > condition.bound:
+        return None if condition.is_upper else value
+    if not condition.is_upper and value == condition.bound:
+        return value
+    more = (
+        "let the load grow further, to a higher rate (the mean over the best minute counts, so that its top has to be"
+        " above the bound, or to last for a minute)"
+        if condition.metric == "saturation_rate"
+        else "let the run be watched for longer: durations.horizon_s"
+    )
+    raise ExperimentError(
+        f"{where}: {condition.metric} is {value:g} or more, a lower bound, which says nothing about"
+        f" {condition.bound:g}: {more}"
+    )
 
 
 def numbers_on_disk(root: Path) -> dict[str, list[float | None]]:
@@ -163,7 +208,7 @@ def sentence(
     notes = [
         f"{name}: {found} ({at(threshold.holds)}, {at(threshold.below)})",
         "" if threshold.monotone else f"it is not monotone: at some larger {key} it does not hold",
-        "" if usd_per_day is None else f"{usd_per_day:.2f} USD a day",
+        "" if usd_per_day is None else f"{f'{usd_per_day:.2f}' if usd_per_day >= 0.005 else 'under 0.01'} USD a day",
     ]
     return "; ".join(filter(None, notes))
 
@@ -173,7 +218,7 @@ def words(name: str, numbers: Numbers) -> str:
     values = [value for value in numbers if value is not None]
     runs = f"{len(numbers)} run{'s' if len(numbers) > 1 else ''}"
     if len(values) < len(numbers):
-        return f"{len(numbers) - len(values)} of {runs} failed or had no number"
+        return f"{len(numbers) - len(values)} of {runs} failed or had only a lower bound"
     digits = metric(name).digits + 1
     text, effect = with_unit(number(fmean(values), digits), metric(name).value_unit), effects.own_number(values)
     if effect is None:

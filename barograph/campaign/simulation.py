@@ -50,13 +50,14 @@ LOOK_S = 0.5
 @dataclass(frozen=True)
 class SimulationFailure:
     """A failure. `run_id` is empty where it belongs to no run. `trace`: the traceback of a bug in Barograph.
-    `is_death`: the process ended by itself."""
+    `is_death`: the process ended by itself. `is_late`: it was killed at its limit of wall time."""
 
     blame: str
     message: str
     run_id: str = ""
     trace: str = ""
     is_death: bool = False
+    is_late: bool = False
 
     def words(self) -> str:
         return f"{f'{self.run_id}: ' if self.run_id else ''}{self.blame.replace('_', ' ')}: {self.message}"
@@ -191,7 +192,8 @@ def _attempt(job: SimulatedRun) -> SimulationFailure | None:
 
 
 def _death(death: Death, run_id: str) -> SimulationFailure:
-    return SimulationFailure(death.blame, death.words(), run_id, is_death=death.limit_s is None)
+    is_late = death.limit_s is not None
+    return SimulationFailure(death.blame, death.words(), run_id, is_death=not is_late, is_late=is_late)
 
 
 def _failed(job: Job, failure: SimulationFailure) -> SimulationFailure:

@@ -86,6 +86,7 @@ def open_sweep(sweep: Sweep, points: Sequence[SweepPoint], *, new: bool) -> Swee
             },
             "axes": [axis.as_data() for axis in sweep.axes],
             "points": [{"point_id": point.point_id, "values": dict(point.values)} for point in points],
+            **({} if sweep.search is None else {"search": {}}),
         },
     )
     return folder

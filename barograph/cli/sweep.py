@@ -246,8 +246,8 @@ class SearchExecution:
         for point in points:
             if not is_simulated(point.experiment):
                 failed[point.point_id] = self._run(point)
-        codes = [EXIT_CODES[each.blame] for failures in failed.values() for each in failures]
-        return worst_exit([code for code in codes if code != EXIT_CODES["system_under_test"]])
+        blames = ["infrastructure" if each.is_late else each.blame for failures in failed.values() for each in failures]
+        return worst_exit([EXIT_CODES[blame] for blame in blames if blame != "system_under_test"])
 
     def _run(self, point: SweepPoint) -> tuple[SimulationFailure, ...]:
         """Carry out, or take, the series of a point on machines. Raises KeyboardInterrupt."""

@@ -20,7 +20,7 @@ SEARCH = "search"  # the key of a file that is a search
 EXAMPLE = "search: {machines.before: [2, 80], until: lost_after_percent <= 0.1}"
 OPTIONS = ("until", "step", "most_repetitions", "usd_per_hour")
 STEPS = 100  # of a range whose ends are not both whole numbers
-MOST_VALUES = 10_000
+MOST_VALUES, LARGEST, DECIMALS = 10_000, 1e15, 9
 RESERVED = ("name", "seed", "sweep", SEARCH)  # by themselves no fields to search
 Numbers = Sequence[float | None]  # of the condition's metric, a run each; None: the run failed, or has no such number
 Target = TypeVar("Target", bound=Hashable)
@@ -135,7 +135,7 @@ def search_of(given: Any, source: str) -> Search:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and isfinite(value)
+    return type(value) in (int, float) and abs(value) <= LARGEST
 
 
 def _steps(paths: Sequence[str], given: Any, step: Any, where: str) -> tuple[tuple[int | float, ...], ...]:
@@ -152,15 +152,26 @@ def _steps(paths: Sequence[str], given: Any, step: Any, where: str) -> tuple[tup
     is_whole = [type(a) is int and type(b) is int for a, b in zip(low, high, strict=True)]
     width = high[0] - low[0]
     step = (1 if is_whole[0] else width / STEPS) if step is None else step
+    if _is_number(step) and step > 0 and width / step > 2 * MOST_VALUES:  # or infinite
+        raise ExperimentError(f"{where}: step is {step!r}; allowed: at most {MOST_VALUES} values; give a larger step")
+    if _is_number(step) and is_whole[0] and step != round(step):
+        raise ExperimentError(
+            f"{where}: step is {step!r}; allowed: a whole number where both ends are; for others [{low[0]}.0, …]"
+        )
     if not (_is_number(step) and step > 0) or abs(width / step - (number := round(width / step))) > 1e-9 * number:
         raise ExperimentError(f"{where}: step is {step!r}; allowed: a number that divides {width:g} into whole steps")
     if number > MOST_VALUES:
         raise ExperimentError(f"{where} has {number + 1} values; allowed: at most {MOST_VALUES}; give a larger step")
-    return tuple(
-        tuple(round(a + (b - a) * place / number, None if whole else 9)
+    steps = tuple(
+        tuple(round(a + (b - a) * place / number, None if whole else DECIMALS)
               for a, b, whole in zip(low, high, is_whole, strict=True))
         for place in range(number + 1)
     )  # fmt: skip
+    if [steps[0], steps[-1]] != [tuple(low), tuple(high)] or len({each[0] for each in steps}) <= number:
+        raise ExperimentError(
+            f"{where} is {given!r}, in steps of {step:g}; allowed: values that differ in {DECIMALS} decimals"
+        )
+    return steps
 
 
 def _condition(text: Any, where: str) -> Condition:

@@ -77,6 +77,8 @@ def test_a_metric_that_falls_again_is_said_not_to_be_monotone() -> None:
 
 def test_a_run_that_failed_or_has_no_number_does_not_hold_and_a_certain_number_needs_no_spread() -> None:
     assert not judge(AT_LEAST, 10, [1.0, None]).holds
+    assert not judge(AT_LEAST, 10, [None]).over and judge(AT_LEAST, 10, [None] * 3).sure
+    assert not judge(AT_LEAST, 3, [None, 1.0, 1.0]).sure and judge(AT_LEAST, 3, [None, 1.0, 1.0]).over
     exact = Condition("lost_after", is_upper=True, bound=0.0)
     assert judge(exact, 10, [0.0, 0.0, 0.0]).sure and not judge(exact, 10, [0.0, 0.0]).over
     wide = judge(AT_LEAST, 3, [-1.0, 1.0, 2.0])
@@ -114,6 +116,12 @@ def test_fields_that_move_together_go_evenly_and_other_machines_follow() -> None
         ({"machines.before": [8, 8], **UNTIL}, "is from 8 to 8"),
         ({"machines.before": [2, "x"], **UNTIL}, r"search.machines.before is \[2, 'x'\]; allowed: the smallest"),
         ({"machines.before": [2, 9], "step": 2, **UNTIL}, "step is 2; allowed: a number that divides 7"),
+        ({"machines.before": [10, 20], "step": 0.5, **UNTIL}, "step is 0.5; allowed: a whole number"),
+        ({"machines.before": [2, 9], "step": 1.0e-310, **UNTIL}, "step is 1e-310; allowed: at most 10000 values"),
+        ({"topology.parameters.rate_per_s": [2.0, 9.0], "step": 1.0e-310, **UNTIL}, "at most 10000 values"),
+        ({"topology.parameters.rate_per_s": [1e-10, 5e-10], **UNTIL}, "allowed: values that differ in 9 decimals"),
+        ({"machines.before": [2, 10**400], **UNTIL}, "allowed: the smallest and the largest number"),
+        ({"machines.before": [2, 8], "usd_per_hour": 10**400, **UNTIL}, "usd_per_hour is 1000"),
         ({"machines.befor": [2, 8], **UNTIL}, "befor"),
         ({"seed": [2, 8], **UNTIL}, "has the field 'seed'"),
         ({"machines.before": [2, 8], "until": "throughput_after > 850"}, "until is 'throughput_after > 850'; allowed"),

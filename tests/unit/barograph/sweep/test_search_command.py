@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.record.files import read_json, write_json_atomic
-from barograph.campaign import search
+from analysis import session
+from analysis.record import sweep_record
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.sweep_record import newest_sweeps
+from barograph.campaign import search, simulation
 from barograph.campaign import sweep as campaign_sweep
 from barograph.campaign.sweep import SweepFolder, link_runs
 from barograph.cli import main, sweep
-from barograph.errors import RunsFailed
+from barograph.errors import ExperimentError, RunsFailed
+from barograph.plan.search import Condition, Search, Threshold
+from barograph.pool import Death, ProcessPool
 from barograph.series.series import open_series
 from barograph.settings import results_root
 
@@ -128,7 +134,82 @@ def test_on_machines_a_point_is_a_series_and_only_the_systems_own_failure_is_a_r
     assert "infrastructure: it died" in capsys.readouterr().out
     blames.pop(2)
     assert main(command) == 0 and opened[3] == 2, "the point that lacks runs"
-    assert "1 run failed or had no number" in capsys.readouterr().out
+    assert opened.count(1) == 3, "a failure is repeated as other values are"
+    assert "1 run failed or had only a lower bound" in capsys.readouterr().out
     path, data = document()
     links = sorted((path.parent / "points").iterdir())
     assert all(link.is_symlink() for link in links) and data["failures"][0]["blame"] == "system_under_test"
+
+
+def of_run(event_id: str, name: str, value: float = 20.0, *, censored: bool = False) -> dict[str, Any]:
+    return {"run_id": "r", "event_id": event_id, "metric": name, "value": value, "censored": censored}
+
+
+def test_the_number_is_of_one_event_and_a_run_without_it_stops_the_search() -> None:
+    assert search.event_of("latency_all_p95_ms_after", 2, [of_run("e1", "latency_all_p95_ms_after")]) == "e2"
+    course = [of_run("e1", "saturation_rate"), of_run("e2", "peak"), of_run("e3", "throughput_after")]
+    assert search.event_of("saturation_rate", 3, course) == "e2", "the last course, where this run has none"
+    assert search.event_of("downtime_s", 3, [of_run("e10", "downtime_s"), of_run("e9", "downtime_s")]) == "e10"
+    with pytest.raises(ExperimentError, match="point 1: the run is complete and lost_after was not measured"):
+        search.number_of(Condition("lost_after", is_upper=True, bound=0.0), None, "point 1")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_upper", "value", "number"),
+    [
+        ("saturation_rate", False, 850.0, "a lower bound, which says nothing about 900: let the load grow further"),
+        ("saturation_rate", False, 900.0, 900.0),
+        ("saturation_rate", True, 850.0, "let the load grow further"),
+        ("saturation_rate", True, 950.0, None),
+        ("convergence_sp_s", True, 600.0, "let the run be watched for longer: durations.horizon_s"),
+    ],
+)
+def test_a_lower_bound_is_a_number_only_where_it_tells_the_side(
+    name: str, is_upper: bool, value: float, number: float | str | None
+) -> None:
+    condition, row = Condition(name, is_upper, 900.0), of_run("e1", name, value, censored=True)
+    if isinstance(number, str):
+        with pytest.raises(ExperimentError, match=number):
+            search.number_of(condition, row, "x")
+    else:
+        assert search.number_of(condition, row, "x") == number
+
+
+def test_a_search_without_a_number_ends_in_its_reason_and_is_in_no_ledger(
+    sweep_file: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def analyse(root: Path, *_: Any, **__: Any) -> None:
+        SeriesPaths(root).table("measurements").mkdir(parents=True)
+
+    monkeypatch.setattr(session, "shared_session", lambda *_: nullcontext())
+    monkeypatch.setattr(search, "analyse_runs", analyse)
+    monkeypatch.setattr(search, "avro_jars", lambda *_: "")
+    monkeypatch.setattr(session, "jar_settings", lambda *_: {})
+    monkeypatch.setattr(sweep_record, "measurements", lambda _: [])
+    command = ["sweep", searched(sweep_file, [1, 4]), "--variants", "even_rebalance"]
+    assert main(command) == 2
+    text = " ".join(capsys.readouterr().err.split())
+    assert "run 00001.even_rebalance-r1, event e1: the run is complete and throughput_after was not measured" in text
+    path, data = document()
+    assert newest_sweeps(results_root()) == {}
+    write_json_atomic(path, {**data, "search": {"results": [{}]}})
+    assert [paths.root for paths in newest_sweeps(results_root()).values()] == [path.parent]
+
+
+@pytest.mark.usefixtures("rounds")
+def test_a_simulated_run_that_was_killed_at_its_limit_is_no_result(
+    sweep_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["sweep", searched(sweep_file, [1, 4]), "--variants", "even_rebalance"]
+    monkeypatch.setattr(simulation.SimulatedRun, "do", lambda job: simulation._death(Death(-9, 60.0), job.run.run_id))
+    pool = ProcessPool(simulation._do, 1)
+    monkeypatch.setattr(pool, "answers", lambda jobs, _: ((job, job.do()) for job in jobs))
+    monkeypatch.setattr(sweep, "simulation_pool", lambda _: pool)
+    assert main(command) == 4
+    assert not any("numbers" in row for row in document()[1]["points"])
+
+
+def test_costs_under_a_cent_are_said_to_be() -> None:
+    found = Search(("x",), ((1,), (2,)), Condition("lost_after", is_upper=True, bound=0.0))
+    result = (Threshold(1, 0, sure=True, monotone=True), {0: [5.0], 1: [0.0]})
+    assert search.sentence(found, "v", {}, result, 0.004).endswith("; under 0.01 USD a day")
