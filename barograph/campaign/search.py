@@ -61,8 +61,9 @@ def judge(condition: Condition, most: int, numbers: Numbers) -> Judgement:
 
 def measure_numbers(
     folder: SweepFolder, condition: Condition, say: Say, spark: ExitStack
-) -> dict[str, list[float | None]]:
-    """Return the numbers of these points' runs by the point's id: None where a run failed. `spark` keeps the session
+) -> tuple[dict[str, list[float | None]], dict[str, int]]:
+    """Return the numbers of these points' runs by the point's id, None where a run failed, and how many of them rest
+    on a side that was not steady. `spark` keeps the session
     for the next round; not where points run on machines, which may need the memory for hours. Raises ExperimentError
     where a complete run has no number that tells whether the condition holds."""
     paths, rows = SeriesPaths(folder.root), list[dict[str, Any]]()
@@ -73,6 +74,7 @@ def measure_numbers(
         analyse_runs(folder.root, spark_master(), jars=jars)
         rows = sweep_record.measurements(paths)
     complete, numbers = {path.name for path in paths.runs.iterdir()}, dict[str, list[float | None]]()
+    unsteady: dict[str, int] = {}
     for point in folder.points:
         event_id = event_of(condition.metric, len(point.experiment.events), rows)
         of_event = {row["run_id"]: row for row in rows
@@ -89,7 +91,8 @@ def measure_numbers(
             else None
             for run in runs
         ]
-    return numbers
+        unsteady[point.point_id] = sum(of_event[run]["steady"] is False for run in runs if run in of_event)
+    return numbers, unsteady
 
 
 def event_of(name: str, events: int, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -128,14 +131,19 @@ def number_of(condition: Condition, row: Mapping[str, Any] | None, where: str) -
     )
 
 
-def numbers_on_disk(root: Path) -> dict[str, list[float | None]]:
-    """Return what an earlier execution has measured, by the point's id."""
-    return {row["point_id"]: row["numbers"] for row in read_json(root / SWEEP_FILE)["points"] if "numbers" in row}
+def numbers_on_disk(root: Path) -> tuple[dict[str, list[float | None]], dict[str, int]]:
+    """Return what an earlier execution has measured, as `measure_numbers` does."""
+    rows = [row for row in read_json(root / SWEEP_FILE)["points"] if "numbers" in row]
+    return (
+        {row["point_id"]: row["numbers"] for row in rows},
+        {row["point_id"]: row.get("unsteady", 0) for row in rows},
+    )
 
 
 def update_search(
-    folder: SweepFolder, sweep: Sweep, numbers: Mapping[str, Numbers], results: Sequence[Mapping[str, Any]] = ()
-) -> None:
+    folder: SweepFolder, sweep: Sweep, numbers: Mapping[str, Numbers], unsteady: Mapping[str, int],
+    results: Sequence[Mapping[str, Any]] = (),
+) -> None:  # fmt: skip
     """Write the points so far, with their numbers, and the results into `sweep.json`."""
     search, path = _search(sweep), folder.root / SWEEP_FILE
     places = sorted({tuple(point.values[path] for path in search.paths) for point in folder.points})
@@ -143,7 +151,9 @@ def update_search(
     axes = [*sweep.axes, Axis(search.paths, tuple(places)), Axis(("seed",), tuple(seeds))]
     points = [
         {"point_id": point.point_id, "values": dict(point.values)}
-        | ({"numbers": list(numbers[point.point_id])} if point.point_id in numbers else {})
+        | {"numbers": list(numbers[point.point_id]), "unsteady": unsteady[point.point_id]}
+        if point.point_id in numbers
+        else {"point_id": point.point_id, "values": dict(point.values)}
         for point in folder.points
     ]
     about = {"key": search.paths[0], "metric": search.until.metric, "until": search.until.words()}
@@ -156,8 +166,10 @@ def _search(sweep: Sweep) -> Search:
     return sweep.search
 
 
-def result_data(sweep: Sweep, fields: Mapping[str, Any], variant: str, result: Result) -> dict[str, Any]:
-    """Return one variant's result at these values of swept fields as data."""
+def result_data(
+    sweep: Sweep, fields: Mapping[str, Any], variant: str, result: Result, unsteady: Mapping[int, int]
+) -> dict[str, Any]:
+    """Return one variant's result at these values of swept fields as data. `unsteady`: runs that were not, by place."""
     search, (threshold, numbers) = _search(sweep), result
     values, value, below, usd = [step[0] for step in search.steps], None, None, None
     if threshold.holds is not None and threshold.below is not None:
@@ -173,13 +185,14 @@ def result_data(sweep: Sweep, fields: Mapping[str, Any], variant: str, result: R
         "monotone": threshold.monotone,
         "usd_per_day": usd,
         "measured": {str(values[place]): list(each) for place, each in sorted(numbers.items())},
-        "sentence": sentence(search, variant, fields, result, usd),
+        "sentence": sentence(search, variant, fields, result, unsteady, usd),
     }
 
 
 def sentence(
-    search: Search, variant: str, fields: Mapping[str, Any], result: Result, usd_per_day: float | None = None
-) -> str:
+    search: Search, variant: str, fields: Mapping[str, Any], result: Result, unsteady: Mapping[int, int],
+    usd_per_day: float | None = None,
+) -> str:  # fmt: skip
     """Return the result in words: the value and its neighbour with their numbers, or why there is none."""
     threshold, numbers = result
     key, until = search.paths[0], search.until.words()
@@ -205,9 +218,12 @@ def sentence(
         if threshold.sure
         else f"the smallest {key} with {until} is between {low:g} and {high:g}: more repetitions would be needed"
     )
+    edge = (threshold.holds, threshold.below)
+    restless, runs = sum(unsteady.get(place, 0) for place in edge), sum(len(numbers[place]) for place in edge)
     notes = [
         f"{name}: {found} ({at(threshold.holds)}, {at(threshold.below)})",
         "" if threshold.monotone else f"it is not monotone: at some larger {key} it does not hold",
+        f"{restless} of these {runs} runs were not steady" if restless else "",
         "" if usd_per_day is None else f"{f'{usd_per_day:.2f}' if usd_per_day >= 0.005 else 'under 0.01'} USD a day",
     ]
     return "; ".join(filter(None, notes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -193,7 +194,8 @@ class SearchExecution:
         targets = [(place, variant.name) for place in range(len(combinations))
                    for variant in ends[2 * place].experiment.variants]  # fmt: skip
         rounds = search_rounds(len(self.search.steps) - 1, targets, judge)
-        numbers, points = searches.numbers_on_disk(self.folder.root), list[SweepPoint]()
+        (numbers, unsteady), points = searches.numbers_on_disk(self.folder.root), list[SweepPoint]()
+        ids: dict[tuple[tuple[int, str], int], list[str]] = defaultdict(list)
         answers: Sequence[Numbers] | None = None
         try:
             while True:
@@ -203,6 +205,8 @@ class SearchExecution:
                     for number, (target, place, runs) in enumerate(due, start=len(points) + 1)
                 ]
                 points += of_round
+                for (target, place, _), point in zip(due, of_round, strict=True):
+                    ids[target, place].append(point.point_id)
                 if missing := [point for point in of_round if point.point_id not in numbers]:
                     say(f"to measure: {'; '.join(map(_where, missing))}")
                     if code := self._measure(missing):
@@ -210,19 +214,23 @@ class SearchExecution:
                         return code
                     with limited("analyse"):
                         part = SweepFolder(self.folder.root, tuple(missing))
-                        numbers |= searches.measure_numbers(part, until, say, self.spark)
-                    searches.update_search(SweepFolder(self.folder.root, tuple(points)), self.sweep, numbers)
+                        found = searches.measure_numbers(part, until, say, self.spark)
+                    numbers, unsteady = numbers | found[0], unsteady | found[1]
+                    searches.update_search(SweepFolder(self.folder.root, tuple(points)), self.sweep, numbers, unsteady)
                     for point in missing:
                         say(f"{_where(point)}: {searches.words(until.metric, numbers[point.point_id])}")
                 answers = [numbers[point.point_id] for point in of_round]
         except StopIteration as end:
-            rows = [searches.result_data(self.sweep, combinations[place], variant, result)
-                    for (place, variant), result in end.value.items()]  # fmt: skip
+            rows = []
+            for target, result in end.value.items():
+                of_target = {place: sum(unsteady[each] for each in ids[target, place]) for place in result[1]}
+                combination = combinations[target[0]]
+                rows.append(searches.result_data(self.sweep, combination, target[1], result, of_target))
         except KeyboardInterrupt:
             say(f"interrupted: {len(numbers)} points are measured in {self.folder.root}; the same command goes on")
             return INTERRUPTED_EXIT
         folder, today = SweepFolder(self.folder.root, tuple(points)), code_of_today()
-        searches.update_search(folder, self.sweep, numbers, rows)
+        searches.update_search(folder, self.sweep, numbers, unsteady, rows)
         failed = {point.point_id: [SimulationFailure(**each) for each in failures_of(folder.of(point))]
                   for point in points}  # fmt: skip
         update_document(folder, failed, folder.runs_of_other_code(today), today)

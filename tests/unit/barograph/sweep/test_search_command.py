@@ -34,10 +34,13 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Nothing is analysed: numbers are REACHED and a little of the seed. The values of each round."""
     found: list[list[int]] = []
 
-    def numbers(folder: SweepFolder, *_: object) -> dict[str, list[float | None]]:
+    def numbers(folder: SweepFolder, *_: object) -> Any:
         found.append([point.values[KEY] for point in folder.points])
         assert link_runs(folder) == len(folder.points)
-        return {point.point_id: [REACHED[point.values[KEY]] + point.values["seed"]] for point in folder.points}
+        return (
+            {point.point_id: [REACHED[point.values[KEY]] + point.values["seed"]] for point in folder.points},
+            {point.point_id: int(point.values[KEY] == 2 or point.values[KEY] == 4) for point in folder.points},
+        )
 
     monkeypatch.setattr(search, "measure_numbers", numbers)
     monkeypatch.setattr(campaign_sweep, "write_report", lambda folder, _: folder.report)
@@ -65,7 +68,8 @@ def test_a_search_measures_ends_halves_and_the_edge_again_and_goes_on_where_it_w
     assert rounds == whole and f"to measure: even_rebalance: {KEY} = 2, seed = 1" in said
     found = (
         "2 is the smallest topology.overrides.executors.centre with throughput_after >= 380 (at 2: 392.00 tuples/s"
-        " (389.52 to 394.48; 3 runs), at 1: 252.00 tuples/s (249.52 to 254.48; 3 runs)); 3.12 USD a day"
+        " (389.52 to 394.48; 3 runs), at 1: 252.00 tuples/s (249.52 to 254.48; 3 runs)); 3 of these 6 runs"
+        " were not steady; 3.12 USD a day"
     )
     assert found in said.replace("\u202f", " ").replace("\u00a0", " ")
     path, data = document()
@@ -74,7 +78,7 @@ def test_a_search_measures_ends_halves_and_the_edge_again_and_goes_on_where_it_w
     assert result["usd_per_day"] == pytest.approx(2 * 0.065 * 24) and result["measured"]["2"] == [391.0, 392.0, 393.0]
 
     assert main(command) == 0 and rounds == whole, "nothing is measured again"
-    points = [row if place < 3 else {key: row[key] for key in row if key != "numbers"}
+    points = [row if place < 3 else {key: row[key] for key in row if key not in ("numbers", "unsteady")}
               for place, row in enumerate(data["points"])]  # fmt: skip
     write_json_atomic(path, {**data, "points": points[:4]})
     (path.parent / "points" / points[3]["point_id"] / "point.json").unlink()  # as one that was cut short
@@ -120,8 +124,9 @@ def test_on_machines_a_point_is_a_series_and_only_the_systems_own_failure_is_a_r
             raise RunsFailed("it died", blame)
         return 0
 
-    def numbers(folder: SweepFolder, *_: object) -> dict[str, list[float | None]]:
-        return {point.point_id: [None if point.values[KEY] == 1 else 400.0] for point in folder.points}
+    def numbers(folder: SweepFolder, *_: object) -> Any:
+        found = {point.point_id: [None if point.values[KEY] == 1 else 400.0] for point in folder.points}
+        return found, dict.fromkeys(found, 0)
 
     monkeypatch.setattr(sweep, "check", lambda _: None)
     monkeypatch.setattr(sweep, "prepare_series", prepare)
@@ -212,4 +217,4 @@ def test_a_simulated_run_that_was_killed_at_its_limit_is_no_result(
 def test_costs_under_a_cent_are_said_to_be() -> None:
     found = Search(("x",), ((1,), (2,)), Condition("lost_after", is_upper=True, bound=0.0))
     result = (Threshold(1, 0, sure=True, monotone=True), {0: [5.0], 1: [0.0]})
-    assert search.sentence(found, "v", {}, result, 0.004).endswith("; under 0.01 USD a day")
+    assert search.sentence(found, "v", {}, result, {}, 0.004).endswith("; under 0.01 USD a day")
