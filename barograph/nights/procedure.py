@@ -4,8 +4,8 @@ open_night → for each experiment (why_not → begin_entry → … → conclude
 is in `under_way.json`: the next night puts the measurements of one that died on record.
 
 A fingerprint covers everything that must be equal for the numbers of two nights to be compared: machines, topology,
-plan, software, never the commit. It is computed from the request, so a night without runs has it too; where the runs'
-machines said what image, system and Java they have, this is added.
+plan, software, never the commit. It is computed from the request, not from the runs, so a night without runs has it
+too.
 """
 
 from __future__ import annotations
@@ -183,14 +183,10 @@ def conclude_entry(night: Night, experiment: str) -> Night:
             night, replace(entry, status=outcome.INTERRUPTED, reason="not begun: the night ended before")
         )
     folder = results_root() / entry.series
-    series = read_series(folder)
-    status, reason = outcome.outcome_of(series)
+    status, reason = outcome.outcome_of(read_series(folder))
     if status == outcome.COMPLETE and not numbers_of(folder):
         status, reason = "harness", f"measured, but not analysed; to do that: barograph report {entry.series}"
-    records = [run_record.read_run(series.run_folder(run_id)) or {} for run_id in series.complete()]
-    software = sorted({text for record in records for text in record.get("software", {}).values()})
-    machine = fingerprint({"request": entry.machine, "software": software}) if software else entry.machine
-    return _save_entry(night, replace(entry, status=status, reason=reason, machine=machine))
+    return _save_entry(night, replace(entry, status=status, reason=reason))
 
 
 def _save_entry(night: Night, entry: NightEntry) -> Night:

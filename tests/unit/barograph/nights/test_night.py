@@ -13,7 +13,6 @@ from barograph.cli import nightly
 from barograph.errors import EXIT_CODES, ConfigurationError, ExperimentError, MachineLost, RunBroken, RunsFailed
 from barograph.nights import findings, night_state, outcome, procedure
 from barograph.nights.night_state import NightUnderWay
-from barograph.series import run_record
 from barograph.series.interruption import request_stop
 from barograph.series.progress import ProgressFile
 from barograph.series.series import Series
@@ -81,16 +80,6 @@ def test_the_series_says_more_than_the_process_that_ended(world: World) -> None:
     world.before = before
     world.nightly()
     assert world.nights()[0]["experiments"][0]["reason"] == "stela-r1: m2 is gone"
-
-
-def test_nights_on_another_image_or_java_are_not_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = run_record.read_run
-    for java in ("17.0.16", "17.0.16", "17.0.17"):
-        software = {"software": dict.fromkeys(("m1", "m2"), f"Debian 12, Java {java}")}
-        monkeypatch.setattr(run_record, "read_run", lambda folder, more=software: (real(folder) or {}) | more)
-        world.nightly()
-    machines = [[entry["machine"] for entry in night["experiments"]] for night in world.nights()]
-    assert machines[0] == machines[1] and not set(machines[1]) & set(machines[2])
 
 
 def test_an_experiment_that_would_pass_the_deadline_is_not_begun(world: World) -> None:
