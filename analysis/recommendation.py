@@ -93,12 +93,12 @@ def ratings(numbers: DataFrame, law: RatingLaw) -> DataFrame:
         f.least(1 + f.floor(user), f.lit(law.users)).cast("int").alias("user"),
         f.least(1 + f.floor(movie), f.lit(law.movies)).cast("int").alias("movie"),
         rating.alias("rating"),
-        (f.col("id") * (DAY_S / law.ratings_per_day)).alias("t_s"),
+        (f.col("id") * DAY_S / law.ratings_per_day).alias("t_s"),
     )
 
 
 def ratings_in(spark: SparkSession, file: str) -> DataFrame:
-    """Return the ratings of a CSV file; what cannot be read of a line is null."""
+    """Return the ratings of a CSV file (a path that Spark reads); what cannot be read of a line is null."""
     from pyspark.sql import functions as f
 
     lines = spark.read.csv(file, schema=SCHEMA, mode="PERMISSIVE")
@@ -154,8 +154,8 @@ def needed_bytes(recommendation: Recommendation, days: float, ratings: int | Non
 
 
 def daily_cost_usd(elapsed_s: float, every_h: float, machines: int, usd_per_hour: float) -> float | None:
-    """Return the cost of running a batch each so many hours (DT table 3): machines are paid for whole hours. None where
-    it takes longer than that."""
+    """Return the cost of running a batch each so many hours (DT table 3): machines are paid for whole hours, and
+    at the most for the day's. None where it takes longer than that."""
     if elapsed_s > every_h * 3600:
         return None
-    return 24 / every_h * ceil(elapsed_s / 3600) * machines * usd_per_hour
+    return min(24.0, 24 / every_h * ceil(elapsed_s / 3600)) * machines * usd_per_hour

@@ -83,6 +83,11 @@ def require_shared_folder(spark: "SparkSession", folder: Path) -> None:
         )
 
 
+def literal_uri(path: Path) -> str:
+    """Return what Spark reads this one path of this machine by: it takes some characters of a path for a pattern."""
+    return "file://" + re.sub(r"[][{}*?\\]", r"\\\g<0>", str(path.absolute()))
+
+
 def logging_option(file: Path) -> str:
     """Return a URI, which has no spaces: Spark splits options at spaces, and a home folder may contain one."""
     return f"-Dlog4j2.configurationFile={file.absolute().as_uri()}"

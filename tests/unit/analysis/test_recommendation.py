@@ -1,6 +1,7 @@
 """Movie recommendation as a batch: lists against counting by hand, the law of ratings, and the thesis's costs."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -70,6 +71,15 @@ def test_the_law_gives_shares_as_its_ratios_say(spark: SparkSession) -> None:
     rows.unpersist()
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("ratings_per_day", [161, 163, 300_000])
+def test_a_day_begins_with_its_first_rating(spark: SparkSession, ratings_per_day: int) -> None:
+    law = replace(Recommendation.of({"users": 10, "movies": 10}).law, ratings_per_day=ratings_per_day)
+    rows = recommendation.ratings(spark.range(7 * ratings_per_day), law)
+    counts = [rows.where(f.col("t_s") < days * recommendation.DAY_S).count() for days in range(1, 7)]
+    assert counts == [days * ratings_per_day for days in range(1, 7)]
+
+
 def test_parameters_are_those_of_the_topology() -> None:
     whole = Recommendation.of({})
     assert (whole.law.users, whole.law.movies, whole.law.ratings_per_day) == (480_189, 17_770, 200 * 86_400)
@@ -96,3 +106,5 @@ def test_a_daily_cost_is_that_of_the_thesis() -> None:
         for minutes, cost in zip((56, 177, 407), costs, strict=True):
             found = daily_cost_usd(minutes * 60, every_h, 11, 0.08)
             assert found == (None if cost is None else pytest.approx(cost))
+    assert daily_cost_usd(600, 0.5, 11, 0.08) == pytest.approx(24 * 11 * 0.08), "no more than all day"
+    assert daily_cost_usd(3700, 1.5, 1, 1.0) == 24
