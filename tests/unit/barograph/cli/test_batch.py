@@ -1,7 +1,6 @@
 """`barograph batch`: times and lists of a small batch, and what is refused before it begins."""
 
 import json
-import time
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analysis import session
-from analysis.recommendation import Recommendation, ratings
 from barograph import cli
 from barograph.cli import batch
 
@@ -93,24 +91,6 @@ def test_a_file_of_any_name_is_read_and_one_without_lines_leaves_nothing(
     assert cli.main(words) == 0
     (run,) = json.loads((into / "batch.json").read_text())["runs"]
     assert (run["records"], run["pairs"], run["days"]) == (2, 1, None)
-
-
-@pytest.mark.spark
-def test_what_earlier_batches_exchanged_goes(spark: SparkSession, tmp_path: Path) -> None:
-    context = spark.sparkContext._jsc.sc()
-    recommendation = Recommendation.of({"movies": 50}, scale=0.0001)
-    ratings(spark.range(1728), recommendation.law).write.parquet(str(tmp_path / "ratings"))
-    source = spark.read.parquet(str(tmp_path / "ratings"))
-    before = context.newShuffleId()
-    batch.batch(recommendation, source, 1, tmp_path)
-    numbers = range(before + 1, context.newShuffleId())
-    kept = context.env().mapOutputTracker().containsShuffle
-    first = [number for number in numbers if kept(number)]
-    batch.batch(recommendation, source, 1, tmp_path)
-    deadline_s = time.monotonic() + 5
-    while (left := [number for number in first if kept(number)]) and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    assert first and not left
 
 
 @pytest.mark.parametrize(
