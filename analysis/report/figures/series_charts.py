@@ -295,13 +295,13 @@ def groups_chart(data: SeriesData) -> Chart | None:
                 spots.append(Spot(at_s, percent, row))
             if spots:
                 marks.append(LineMark(spots, of_group[name], name, "median", label=name, width=1.6))
-        axis = _time_axis(data, "the first event")
-        panels.append(ChartPanel(marks, style.display_name(variant), axis, ChartAxis(low=0.0, high=112.0)))
+        axis = replace(_time_axis(data, "the first event"), label="")
+        panels.append(ChartPanel(marks, style.display_name(variant), axis, ChartAxis(low=0.0, high=104.0)))
     rows = ceil(len(panels) / CPU_ABREAST)
     return Chart(
         "CPU utilisation of every group of machines over time", GROUP_COLUMNS, panels, 2.2 * rows + 0.4,
         min(CPU_ABREAST, len(panels)), shares="xy", x_label=_time_axis(data, "the first event").label,
-        y_label="CPU (% of the group's share)", legend="panel", tells_panels=True, has_bold_titles=True,
+        y_label="CPU (% of the group's share)", legend="chart", tells_panels=True, has_bold_titles=True,
     ) if panels else None  # fmt: skip
 
 
