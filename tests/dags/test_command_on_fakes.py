@@ -54,7 +54,7 @@ def test_ctrl_c_keeps_what_was_measured_and_releases(phase: str, world: dict[str
     assert process.returncode == 130, said
     assert leases(world) == []
     assert set(statuses(series).values()) <= {"incomplete"}
-    assert (phase == "provision") == (statuses(series) == {})
+    assert phase == "provision" or statuses(series), "of a busy box the first run may have begun in the meantime"
     assert "to resume: barograph run stela/star" in said and "Traceback" not in said
 
 
