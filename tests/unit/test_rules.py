@@ -179,6 +179,7 @@ ALLOWED = {
     "playbooks/clock.py: subprocess.Popen": "killed by its timer",
     "playbooks/storm_home/files/training/train.py: subprocess.Popen": "daemons in a namespace that has a limit",
     "barograph/cli/ui.py: FileLock": "acquired without waiting",
+    "barograph/cli/batch.py: fcntl.flock": "without waiting",
     "barograph/pool.py: os.waitpid": "of a process that has answered, or whose pipe has ended: it does nothing more",
     "barograph/run/code_service.py: subprocess.Popen": "each answer has a limit, and `close` kills it",
     "scheduler_plugins/policies/metis_process.py: subprocess.Popen": "each answer has a limit, and `__exit__` kills it",
