@@ -1,4 +1,4 @@
-"""Numbers of a load that grows for minutes (DT 6.3): such a run has no steady part to take levels from. Pure.
+"""Numbers of a load that grows for minutes (DT 6.4, 7.2): such a run has no steady part to take levels from. Pure.
 
 They are of the course's event, from its zero to the next course or the end of the run, in sliding minutes. Throughput
 is counted where the topology names it, which may be several tuples for each one offered: the ratio of both before the

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 from xml.etree import ElementTree as ET
+from xml.sax.saxutils import quoteattr
 
 from filelock import FileLock, Timeout
 
@@ -101,7 +102,7 @@ def _with_ivy(out: Path) -> None:
     """Let the Ivy that is among PySpark's jars copy the jar, from its own default repository or a mirror of that."""
     import pyspark
 
-    root = next((f' root="{at}"' for at, of in mirrors().items() if set(of.split(",")) & CENTRAL), "")
+    root = next((f" root={quoteattr(at)}" for at, of in mirrors().items() if set(of.split(",")) & CENTRAL), "")
     settings, place = out.with_name("ivysettings.xml"), f'<ibiblio name="jars" m2compatible="true"{root}/>'
     settings.write_text(f'<ivysettings><settings defaultResolver="jars"/><resolvers>{place}</resolvers></ivysettings>')
     proxy = urlsplit(getproxies().get("https", ""))

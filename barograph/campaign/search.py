@@ -63,9 +63,9 @@ def measure_numbers(
     folder: SweepFolder, condition: Condition, say: Say, spark: ExitStack
 ) -> tuple[dict[str, list[float | None]], dict[str, int]]:
     """Return the numbers of these points' runs by the point's id, None where a run failed, and how many of them rest
-    on a side that was not steady. `spark` keeps the session
-    for the next round; not where points run on machines, which may need the memory for hours. Raises ExperimentError
-    where a complete run has no number that tells whether the condition holds."""
+    on a side that was not steady. `spark` keeps the session for the next round; not where points run on machines, which
+    may need the memory for hours. Raises ExperimentError where a complete run has no number that tells whether the
+    condition holds."""
     paths, rows = SeriesPaths(folder.root), list[dict[str, Any]]()
     if link_runs(folder):
         jars = avro_jars(paths, say)
@@ -213,17 +213,17 @@ def sentence(
             f" find where it ends: until: {turned}"
         )
     low, high = search.steps[threshold.below][0], search.steps[threshold.holds][0]
-    found = (
+    answer = (
         f"{high:g} is the smallest {key} with {until}"
         if threshold.sure
         else f"the smallest {key} with {until} is between {low:g} and {high:g}: more repetitions would be needed"
     )
     edge = (threshold.holds, threshold.below)
-    restless, runs = sum(unsteady.get(place, 0) for place in edge), sum(len(numbers[place]) for place in edge)
+    unsteady_runs, runs = sum(unsteady.get(place, 0) for place in edge), sum(len(numbers[place]) for place in edge)
     notes = [
-        f"{name}: {found} ({at(threshold.holds)}, {at(threshold.below)})",
+        f"{name}: {answer} ({at(threshold.holds)}, {at(threshold.below)})",
         "" if threshold.monotone else f"it is not monotone: at some larger {key} it does not hold",
-        f"{restless} of these {runs} runs were not steady" if restless else "",
+        f"{unsteady_runs} of these {runs} runs were not steady" if unsteady_runs else "",
         "" if usd_per_day is None else f"{f'{usd_per_day:.2f}' if usd_per_day >= 0.005 else 'under 0.01'} USD a day",
     ]
     return "; ".join(filter(None, notes))

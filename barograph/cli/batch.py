@@ -29,6 +29,7 @@ from rich.console import Console
 from analysis import java, session
 from analysis.numerals import signed_percent
 from analysis.recommendation import (
+    DAY_S,
     ROUNDS,
     Recommendation,
     daily_cost_usd,
@@ -214,6 +215,7 @@ def locked(into: Path) -> Iterator[None]:
 
 
 def numbers(name: str, words: Sequence[str], kind: Callable[[str], Number]) -> list[Number]:
+    """Return the numbers of an option. Raises ExperimentError for what is none, or out of range."""
     try:
         values = [kind(word) for word in words]
     except ValueError:
@@ -270,15 +272,13 @@ def batch(recommendation: Recommendation, source: DataFrame, days: int | None, w
     """Run the three rounds, each from and to disk as DT's jobs, and return numbers and times of a BatchRun."""
     from pyspark.sql import functions as f
 
-    from analysis.recommendation import DAY_S
-
     spark, times = source.sparkSession, dict[str, float]()
     gc.collect()
     assert spark.sparkContext._jvm is not None
     spark.sparkContext._jvm.System.gc()  # ends what earlier batches exchanged, which lies on disk
     folders = {"fans": work / "fans", "pairs": work / "pairs", "lists": work / f"lists-{days or 'all'}.parquet"}
     begin_s = time.perf_counter()
-    rows = source if days is None else source.where(f.col("t_s") < days * DAY_S)
+    rows = chosen = source if days is None else source.where(f.col("t_s") < days * DAY_S)
     rounds: tuple[Callable[[DataFrame], DataFrame], ...] = (
         fans,
         partial(pairs, history_size=recommendation.history_size),
@@ -290,7 +290,7 @@ def batch(recommendation: Recommendation, source: DataFrame, days: int | None, w
         rows = spark.read.parquet(session.literal_uri(folders[name]))
         times[f"{name}_s"] = time.perf_counter() - round_s
     elapsed_s = time.perf_counter() - begin_s
-    records = (source if days is None else source.where(f.col("t_s") < days * DAY_S)).count()
+    records = chosen.count()
     counts = (
         spark.read.parquet(session.literal_uri(folders["pairs"]))
         .agg(f.coalesce(f.sum("fans"), f.lit(0)), f.count("*"))

@@ -104,8 +104,8 @@ def search_rounds(
                   for target, step in steps.items() if isinstance(step, tuple) for place in step]  # fmt: skip
         if not wanted:
             return {target: (step, numbers[target]) for target, step in steps.items() if isinstance(step, Threshold)}
-        for (target, place, _), found in zip(wanted, (yield wanted), strict=True):
-            numbers[target].setdefault(place, []).extend(found)
+        for (target, place, _), more in zip(wanted, (yield wanted), strict=True):
+            numbers[target].setdefault(place, []).extend(more)
 
 
 def search_of(given: Any, source: str) -> Search:

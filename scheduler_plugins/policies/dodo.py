@@ -122,10 +122,10 @@ def decide(observation: Observation, memory: Memory, parameters: DodoParameters 
         first = initial_placement.initial_decision(observation, memory, "round_robin")
         held = "held: DoDo is for one topology on groups of machines" if observation.may_act else ""
         return first or Decision(memory=memory, reason=held)
-    return _Round(observation, DodoMemory(**memory), parameters).decide()
+    return _DodoRound(observation, DodoMemory(**memory), parameters).decide()
 
 
-class _Round:
+class _DodoRound:
     """One round: the topology and the groups now."""
 
     def __init__(self, observation: Observation, memory: DodoMemory, parameters: DodoParameters) -> None:
@@ -227,9 +227,7 @@ class _Round:
         if executed == 0 and None in used:  # it had no tuple yet
             return 0.0
         if self.parameters.time == "processing":
-            used = [
-                0.0 if executed == 0 else executed and component.execute_ms and executed * component.execute_ms / 1000
-            ]
+            used = [executed and component.execute_ms and executed * component.execute_ms / 1000]
         load = None if None in used else sum(each for each in used if each is not None)
         if self.parameters.rate == "executed" or not load or not executed:
             return load

@@ -378,8 +378,9 @@ FIGURES = {
     ),
     "groups": FigureSpec(
         "CPU of each group of machines",
-        "Utilisation of the CPU shares of all machines that a group has at the time, in windows of 10 s from the first "
-        "event on; medians over the runs of each variant. The data beside it says how many machines those are.",
+        "Utilisation of the CPU shares of a group's machines that are in the cluster, in windows of 10 s from the "
+        "first event on; medians over the runs of each variant. A machine counts in the group to which it belonged at "
+        "the run's end. The data beside it says how many machines those are.",
         groups_chart,
     ),
     "traffic": FigureSpec(
